@@ -75,6 +75,14 @@ export interface ConnectionLimits {
   readonly clientRate?: number | undefined
 }
 
+/** How UDP flows are treated. */
+export interface UdpOptions {
+  /** Milliseconds without a datagram after which one ends, answered or not; undefined: the relay's limits. */
+  readonly idleMs?: number | undefined
+  /** So many datagrams of a client go to one endpoint before the next one's turn; undefined: all. */
+  readonly spread?: number | undefined
+}
+
 /** Who may be a client. */
 export interface ClientLists {
   /** Nobody of these; it is looked at first. */
@@ -119,11 +127,12 @@ export interface TrafficOptions {
   readonly balance?: BalanceOptions | undefined
   readonly capacity?: CapacityOptions | undefined
   readonly accessLog?: AccessLogOptions | undefined
+  readonly udp?: UdpOptions | undefined
 }
 
 type TrafficOption = keyof TrafficOptions
 
-/** Of which protocols each is, beside TCP. */
+/** Which of them are for UDP; all but `udp` are for TCP. */
 const isForUdp: Readonly<Record<TrafficOption, (all: TrafficOptions) => boolean>> = {
   retry: ({ retry }) => retry?.expectsReplies === true,
   ages: () => false,
@@ -135,6 +144,7 @@ const isForUdp: Readonly<Record<TrafficOption, (all: TrafficOptions) => boolean>
   balance: () => true,
   capacity: () => false,
   accessLog: () => false,
+  udp: () => true,
 }
 
 const names = Object.keys(isForUdp) as readonly TrafficOption[]
@@ -157,7 +167,8 @@ const take = <K extends TrafficOption>(
 ): void => {
   const option = options[name]
   if (option === undefined) return
-  const isFor = protocol === 'TCP' || (protocol === 'UDP' && isForUdp[name](options))
+  const isFor =
+    protocol === 'TCP' ? name !== 'udp' : protocol === 'UDP' && isForUdp[name](options)
   if (isFor) found[name] = option
 }
 

@@ -56,7 +56,10 @@ export class UdpFlow implements LimitedFlow<UdpFlow> {
   readonly commonPlace: Place<UdpFlow> = new Place<UdpFlow>(this)
   answered = false
   touchedAt = 0
-  readonly key: string
+  /** Where it is among those of its listening socket. */
+  key: string
+  /** Datagrams of its client that are still for its endpoint. */
+  left = Infinity
   readonly client: string
   /** What its client may choose from. */
   choice: Choice
@@ -108,10 +111,10 @@ export class UdpFlow implements LimitedFlow<UdpFlow> {
     else this.#owner.counters.countDrop('send-failed')
   }
 
-  /** Goes to an endpoint that did not refuse yet; when it can't, it is closed, and why. */
-  move(): 'moved' | DropReason {
+  /** Goes to `first`, or an endpoint that did not refuse yet; when it can't, it is closed, and why. */
+  move(first?: Backend): 'moved' | DropReason {
     this.#disconnect()
-    const backend = this.#owner.pick(this, this.#refusedBy)
+    const backend = first ?? this.#owner.pick(this, this.#refusedBy)
     if (backend === undefined) {
       this.close()
       if (this.#refusedBy.size === 0) return 'no-endpoint'
@@ -121,6 +124,13 @@ export class UdpFlow implements LimitedFlow<UdpFlow> {
     this.#owner.chose(this.client, backend)
     this.#connect(backend)
     return 'moved'
+  }
+
+  /** So many of its client's datagrams are for its endpoint once more. */
+  resume(left: number): void {
+    this.left = left
+    this.#heard = false
+    if (this.#backend !== undefined) this.#owner.chose(this.client, this.#backend)
   }
 
   close(): void {

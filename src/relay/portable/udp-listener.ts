@@ -34,6 +34,12 @@ export class UdpListener implements PortListener, FlowOwner {
     this.#owner = owner
     this.#state = new ListenerState(env, spec, bind => this.#open(bind))
     this.#flows = new ListenerFlows(env.udpFlows, env.limits.udpMaxFlowsPerPort)
+    this.#flows.idleMs = spec.udp?.idleMs
+  }
+
+  /** So many datagrams of a client go to one endpoint before the next one's turn. */
+  get #most(): number {
+    return this.#state.spec.udp?.spread ?? Infinity
   }
 
   get counters(): Counters {
@@ -43,6 +49,7 @@ export class UdpListener implements PortListener, FlowOwner {
   /** In slices: to move a flow costs a socket, and there may be thousands. */
   async update(spec: RelayListener): Promise<void> {
     this.#state.take(spec)
+    this.#flows.idleMs = spec.udp?.idleMs
     const open = [...this.#sockets.values()].flatMap(listening =>
       Array.from(listening.flows.values(), flow => ({ flow, listening })),
     )
@@ -171,8 +178,45 @@ export class UdpListener implements PortListener, FlowOwner {
     from: RemoteInfo,
   ): void {
     const key = `${from.address} ${from.port}`
-    const flow = listening.flows.get(key) ?? this.#begin(front, listening, key, from)
-    flow?.send(message)
+    const known = listening.flows.get(key)
+    const flow =
+      known === undefined
+        ? this.#begin(front, listening, key, from)
+        : known.left > 0
+          ? known
+          : this.#spread(known, listening, key, from)
+    if (flow === undefined) return
+    flow.left -= 1
+    flow.send(message)
+  }
+
+  /**
+   * It is the next endpoint's turn: a client has a flow for each, with a socket that hears of refusals and
+   * replies. Those whose turn it is not are set aside.
+   */
+  #spread(
+    spent: UdpFlow,
+    { flows, ...listening }: ListeningSocket,
+    key: string,
+    from: RemoteInfo,
+  ): UdpFlow | undefined {
+    const place = (flow: UdpFlow, at: string): void => {
+      flows.delete(flow.key)
+      flow.key = at
+      flows.set(at, flow)
+    }
+    const next = this.pick(spent, new Set()) ?? spent.backend
+    const kept = next === spent.backend ? spent : flows.get(`${key} ${next?.key}`)
+    if (kept !== spent) {
+      const aside = `${key} ${spent.backend?.key}`
+      flows.get(aside)?.close()
+      place(spent, aside)
+    }
+    if (kept === undefined || kept.backend !== next)
+      return this.#begin(spent.front, { flows, ...listening }, key, from, next)
+    place(kept, key)
+    kept.resume(this.#most)
+    return kept
   }
 
   #begin(
@@ -180,6 +224,7 @@ export class UdpListener implements PortListener, FlowOwner {
     listening: ListeningSocket,
     key: string,
     from: RemoteInfo,
+    first?: Backend,
   ): UdpFlow | undefined {
     if (!this.#accepting) return this.#drop('draining')
     // Port 0 can't be answered (RFC 768), and a datagram "from" a listener of
@@ -191,10 +236,11 @@ export class UdpListener implements PortListener, FlowOwner {
     if (choice === undefined) return this.#drop('not-allowed')
     if (!this.#takeDescriptor()) return this.#drop('no-fd')
     const flow = new UdpFlow(this, key, front, from.address, from.port, choice)
+    flow.left = this.#most
     listening.flows.set(key, flow)
     this.counters.add('accepted', 1)
     this.#flows.add(flow)
-    const result = flow.move()
+    const result = flow.move(first)
     return result === 'moved' ? flow : this.#drop(result)
   }
 
@@ -232,6 +278,6 @@ interface ListeningSocket {
   /** `bindKey` of its address. */
   readonly bind: string
   readonly address: string
-  /** By the client's `address port`. */
+  /** By the client's `address port`; with the endpoint behind it where it is not that one's turn. */
   readonly flows: Map<string, UdpFlow>
 }

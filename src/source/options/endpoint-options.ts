@@ -9,6 +9,7 @@ import { proxyOptions } from './proxy-options.ts'
 import { balanceOptions, decodeBalance } from './balance-options.ts'
 import { capacityOptions, decodeCapacity, queuesNothing } from './capacity-options.ts'
 import { decodeLimits, limitOptions } from './limit-options.ts'
+import { decodeUdp, udpOptions } from './udp-options.ts'
 import { decodeRetry, replaysNothing, retryOptions } from './retry-options.ts'
 
 // The one definition of how clients and endpoints are treated: by the options of a route, and
@@ -22,6 +23,7 @@ export const endpointOptions = {
   ...balanceOptions,
   ...capacityOptions,
   ...limitOptions,
+  ...udpOptions,
   check: v.pipe(
     checkShape,
     v.description(
@@ -80,12 +82,19 @@ export const decodeTraffic = (
   balance: decodeBalance(raw),
   capacity: decodeCapacity(raw),
   limits: decodeLimits(raw),
+  udp: decodeUdp(raw),
 })
 
 /** The same of UDP options. */
 export const decodeUdpTraffic = (
-  raw: Given<Pick<typeof endpointOptions, 'balance' | 'slowStart'>>,
-): TrafficOptions => ({ retry: udpRetry, balance: decodeBalance(raw) })
+  raw: Given<
+    Pick<typeof endpointOptions, 'balance' | 'slowStart' | keyof typeof udpOptions>
+  >,
+): TrafficOptions => ({
+  retry: udpRetry,
+  balance: decodeBalance(raw),
+  udp: decodeUdp(raw),
+})
 
 /** An endpoint that answers nothing has failed where others answer. */
 const udpRetry = { earlyClose: false, replay: 0, expectsReplies: true }
@@ -120,6 +129,16 @@ export const idleOptions = (
       message:
         'does nothing with maglev, which gives each endpoint its clients; leave it out',
     })
+  if (Object.hasOwn(raw, 'udpSpread'))
+    for (const [name, beside] of [
+      ['maglev', peek(raw, 'balance') === 'maglev'],
+      ['affinity', Object.hasOwn(raw, 'affinity')],
+    ] as const)
+      if (beside)
+        idle.push({
+          name: 'udpSpread',
+          message: `does nothing with ${name}, which gives each client its endpoint; leave one out`,
+        })
   for (const name of queuesNothing(raw)) {
     idle.push({
       name,

@@ -29,6 +29,7 @@ import {
 } from './route.ts'
 import { plainName } from '../options/server-name-options.ts'
 import { type Listen, readListen, readTarget, type Target } from './route-address.ts'
+import { udpOptions } from '../options/udp-options.ts'
 import type { RawRoute } from './route-fields.ts'
 import type { ShapeFault } from './shape-faults.ts'
 
@@ -121,7 +122,7 @@ export const routeFaults = (raw: unknown): ShapeFault[] => {
     ...placeFaults(raw),
     ...targetFaults(targetsOf(raw), listens),
     ...poolFaults(raw, listens),
-    ...udpFaults(raw, protocol),
+    ...protocolFaults(raw, protocol),
     ...unixFaults(raw, listens, targetsOf(raw)),
     ...idleFaults(raw, protocol),
     ...(protocol === 'UDP' ? [] : logFaults(raw)),
@@ -306,15 +307,17 @@ const tcpOptions = [
   ...Object.keys(acceptOptions),
 ]
 
-const udpFaults = (raw: object, protocol: Protocol | undefined): ShapeFault[] =>
-  protocol === 'UDP'
-    ? tcpOptions
-        .filter(name => Object.hasOwn(raw, name))
-        .map(name => ({
-          path: [name],
-          message: 'is for TCP; leave it out, or listen on tcp://',
-        }))
-    : []
+const protocolFaults = (raw: object, protocol: Protocol | undefined): ShapeFault[] => {
+  if (protocol === undefined) return []
+  const [names, other] =
+    protocol === 'UDP' ? [tcpOptions, 'TCP'] : [Object.keys(udpOptions), 'UDP']
+  return names
+    .filter(name => Object.hasOwn(raw, name))
+    .map(name => ({
+      path: [name],
+      message: `is for ${other}; leave it out, or listen on ${other.toLowerCase()}://`,
+    }))
+}
 
 const idleFaults = (raw: object, protocol: Protocol | undefined): ShapeFault[] =>
   idleOptions(raw, true)

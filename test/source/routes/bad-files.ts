@@ -456,6 +456,29 @@ export const badFiles: readonly BadFile[] = [
   ...ofKind('check', checkForm.check).filter(([text]) => !text.includes('{a: 1}')),
   ...ofKind('hold', form.hold),
   ...ofKind('answerWithin', form.answerWithin),
+  [
+    'routes:\n  - listen: udp://127.0.0.1:1\n    endpoints: [a:1]\n    udpSpread: 2\n    affinity: 3h\n    balance: maglev\n    idleTimeout: 1h\n',
+    [
+      4,
+      'routes[0].udpSpread',
+      'does nothing with maglev, which gives each client its endpoint; leave one out',
+    ],
+    [
+      4,
+      'routes[0].udpSpread',
+      'does nothing with affinity, which gives each client its endpoint; leave one out',
+    ],
+    [7, 'routes[0].idleTimeout', form.tcpOnly],
+  ],
+  [
+    withField('udpSpread', '0'),
+    [
+      4,
+      'routes[0].udpSpread',
+      '0 is not a number of datagrams from 1 to 1000000, like 1',
+    ],
+    [4, 'routes[0].udpSpread', 'is for UDP; leave it out, or listen on udp://'],
+  ],
   ...ofKind('idleTimeout', `${form.age}1h`),
   ...badEntries.map((text): BadFile => [
     withField('deny', JSON.stringify(['10.0.0.0/8', text])),

@@ -4,6 +4,7 @@ import type { CounterWriter } from '../shared/listener-counters.ts'
 import type { Bind, DropReason } from '../../relay.ts'
 import { isWildcard } from '../../../util/ip.ts'
 import { FlowTable, type Identity } from './flow-table.ts'
+import type { WorkerBackend } from '../worker/worker-backend.ts'
 import { type FlowSocket, UdpFlow } from './udp-flow.ts'
 import type { UdpService } from './udp-service.ts'
 import type { SocketUser } from './udp-sockets.ts'
@@ -73,7 +74,8 @@ export class ListeningSocket implements FlowSocket, SocketUser {
         // It may be gone, and the client may begin another.
         if (flow.backend === undefined) continue
       }
-      const end = this.#endOfRun(flow, first, count)
+      const end = this.#endOfRun(flow, first, Math.min(count, first + flow.left))
+      flow.left -= end - first
       flow.send(first, end)
       first = end
     }
@@ -84,14 +86,39 @@ export class ListeningSocket implements FlowSocket, SocketUser {
     const at = incoming.nameAt(slot)
     const destination = this.#destinationAt(slot)
     const hash = this.flows.hash(incoming, at, destination)
-    return (
-      this.flows.find(incoming, hash, at, destination) ??
-      this.#begin(slot, hash, this.#identity(at, destination))
-    )
+    const flow = this.flows.find(incoming, hash, at, destination)
+    if (flow === undefined)
+      return this.#begin(slot, hash, this.#identity(at, destination))
+    return flow.left > 0 ? flow : this.#spread(flow, slot)
   }
 
-  /** Makes a flow for the client of a slot, or counts why not. */
-  #begin(slot: number, hash: number, identity: Identity): UdpFlow | undefined {
+  /**
+   * It is the next endpoint's turn, by the client's flow to that or by another one: a client has one for each
+   * endpoint, each with a socket that hears of refusals and replies, and the current one is found first.
+   */
+  #spread(spent: UdpFlow, slot: number): UdpFlow | undefined {
+    const { balancer, shared } = this.#service
+    const { client, choice, hash, name, destination } = spent
+    const next = balancer.pick(client, undefined, choice.among) ?? spent.backend
+    const [at, to] = [shared.incoming.nameAt(slot), this.#destinationAt(slot)]
+    const isNext = (flow: UdpFlow): boolean =>
+      flow.backend === next && this.flows.isOf(flow, shared.incoming, at, to)
+    let flow: UdpFlow | undefined = spent
+    while (flow !== undefined && !isNext(flow)) flow = flow.alike
+    if (flow === undefined) return this.#begin(slot, hash, { name, destination }, next)
+    flow.resume()
+    this.flows.delete(flow)
+    this.flows.add(flow)
+    return flow
+  }
+
+  /** Makes a flow for the client of a slot, to `first` if that is given, or counts why not. */
+  #begin(
+    slot: number,
+    hash: number,
+    identity: Identity,
+    first?: WorkerBackend,
+  ): UdpFlow | undefined {
     const service = this.#service
     if (!service.accepting) return this.#drop('draining')
     const { address, port } = service.shared.incoming.client(slot)
@@ -102,7 +129,7 @@ export class ListeningSocket implements FlowSocket, SocketUser {
     const flow = new UdpFlow(service, this, hash, identity, address, choice)
     this.flows.add(flow)
     service.begun(flow)
-    const result = flow.move()
+    const result = flow.move(first)
     return result === 'moved' ? flow : this.#drop(result)
   }
 

@@ -35,6 +35,8 @@ export class UdpFlow
   readonly commonPlace: Place<WorkerFlow> = new Place<WorkerFlow>(this)
   answered = false
   touchedAt = 0
+  /** Datagrams of its client that are still for its endpoint; see `UdpService.spread`. */
+  left: number
   kept: Int32Array | undefined = undefined
   keptLength = -1
   cutsReplies = true
@@ -75,6 +77,7 @@ export class UdpFlow
     this.client = client
     this.choice = choice
     this.version = service.version
+    this.left = service.spread
   }
 
   get backend(): WorkerBackend | undefined {
@@ -166,13 +169,15 @@ export class UdpFlow
     this.move()
   }
 
-  /** Goes to an endpoint that did not refuse yet; when it can't, it is closed, and why. */
-  move(): 'moved' | DropReason {
+  /** Goes to `first`, or an endpoint that did not refuse yet; when it can't, it is closed, and why. */
+  move(first?: WorkerBackend): 'moved' | DropReason {
     for (let retries = 0; ; retries += 1) {
       this.#disconnect()
       const tried = this.#refusedBy ?? none
       const { balancer } = this.#service
-      const backend = balancer.pick(this.client, tried, this.choice.among)
+      const backend =
+        (retries === 0 ? first : undefined) ??
+        balancer.pick(this.client, tried, this.choice.among)
       if (backend === undefined) {
         this.close()
         if (tried.size === 0) return 'no-endpoint'
@@ -191,6 +196,13 @@ export class UdpFlow
       }
       this.#blame(backend)
     }
+  }
+
+  /** It has its share of its client's datagrams once more. */
+  resume(): void {
+    this.left = this.#service.spread
+    this.#heard = false
+    if (this.#backend !== undefined) this.#service.connected(this.client, this.#backend)
   }
 
   close(): void {

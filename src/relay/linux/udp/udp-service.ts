@@ -15,6 +15,8 @@ export class UdpService extends ListenerState {
   readonly random: () => number
   /** Goes up when endpoints or clients' rights change. */
   version = 0
+  /** So many datagrams of a client go to one endpoint before the next one's turn. */
+  spread = Infinity
   /** Whether it takes new flows. */
   accepting = true
   readonly flows: ListenerFlows<WorkerFlow>
@@ -31,6 +33,9 @@ export class UdpService extends ListenerState {
 
   override take(order: ListenerOrder): void {
     super.take(order)
+    const { idleMs, spread = Infinity } = order.spec.udp ?? {}
+    this.flows.idleMs = idleMs
+    this.spread = spread
     this.version += 1
   }
 
