@@ -1,8 +1,15 @@
 import type { AddressPort } from '../../../util/ip.ts'
 import {
+  AF_INET,
+  IP_MULTICAST_TTL,
+  IP_RECVTTL,
+  IP_TTL,
   IPPROTO_IP,
   IPPROTO_IPV6,
   IPPROTO_TCP,
+  IPV6_MULTICAST_HOPS,
+  IPV6_RECVHOPLIMIT,
+  IPV6_UNICAST_HOPS,
   SIOCINQ,
   SIOCOUTQ,
   SO_ERROR,
@@ -127,6 +134,34 @@ export class SocketCalls {
   sinceReceived(fd: number): number | undefined {
     if (!this.#option(fd, IPPROTO_TCP, TCP_INFO, tcpInfo.size)) return undefined
     return this.#answer.view.getUint32(tcpInfo.lastDataReceived, true)
+  }
+
+  /**
+   * The TTL, or hop limit, with which the client's packets came; 0 where it is not known. An accepted socket has
+   * that of its handshake where others have what they send to groups (IP_PKTOPTIONS of TCP gives it so, too).
+   */
+  ttl(fd: number): number {
+    const isKnown =
+      this.#option(fd, IPPROTO_IPV6, IPV6_MULTICAST_HOPS) ||
+      this.#option(fd, IPPROTO_IP, IP_MULTICAST_TTL)
+    return isKnown ? (this.#answer.words[0] ?? 0) : 0
+  }
+
+  /** Of what it sends. A unix socket has none. */
+  setTtl(fd: number, family: number, ttl: number): void {
+    this.#answer.words[0] = ttl
+    const { address } = this.#answer
+    if (family === AF_INET) this.#calls.setsockopt(fd, IPPROTO_IP, IP_TTL, address, 4)
+    else this.#calls.setsockopt(fd, IPPROTO_IPV6, IPV6_UNICAST_HOPS, address, 4)
+  }
+
+  /** Whether it says with which TTL each datagram comes, from now on. */
+  tellTtl(fd: number): boolean {
+    const { address, words } = this.#answer
+    words[0] = 1
+    const set = (level: number, name: number): boolean =>
+      this.#calls.setsockopt(fd, level, name, address, 4) >= 0
+    return set(IPPROTO_IPV6, IPV6_RECVHOPLIMIT) || set(IPPROTO_IP, IP_RECVTTL)
   }
 
   /** Switches Nagle's algorithm off. */

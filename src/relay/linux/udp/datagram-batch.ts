@@ -1,8 +1,10 @@
 import {
   IP_PKTINFO,
+  IP_TTL,
   IPPROTO_IP,
   IPPROTO_IPV6,
   IPPROTO_UDP,
+  IPV6_HOPLIMIT,
   IPV6_PKTINFO,
   MSG_DONTWAIT,
   UDP_SEGMENT,
@@ -121,12 +123,12 @@ export class DatagramBatch {
   }
 
   /**
-   * From many clients into the first `count` slots. `withDestination`: also the address
-   * they wrote to.
+   * From many clients into the first `count` slots. `withControl`: also what the socket says of them, like
+   * the address they wrote to.
    */
-  receiveNamed(fd: number, withDestination: boolean, count: number): number {
+  receiveNamed(fd: number, withControl: boolean, count: number): number {
     const words = this.#words
-    const control = withDestination ? controlBytes : 0
+    const control = withControl ? controlBytes : 0
     for (let slot = 0; slot < count; slot += 1) {
       const header = slot * headerWords
       words[header + msghdr.nameLength / 4] = sockaddrSize
@@ -255,6 +257,22 @@ export class DatagramBatch {
     if (level === IPPROTO_IPV6 && type === IPV6_PKTINFO)
       return data + pktinfo6.address / 4
     return -1
+  }
+
+  /** With which TTL, or hop limit, a datagram came; 0: the socket does not say. */
+  ttlAt(slot: number): number {
+    const words = this.#words
+    const length = words[slot * headerWords + msghdr.controlLength / 4] ?? 0
+    for (let offset = 0; offset + cmsghdr.data <= length;) {
+      const at = place.controls / 4 + slot * controlWords + offset / 4
+      const [level, type] = [words[at + cmsghdr.level / 4], words[at + cmsghdr.type / 4]]
+      const isTtl =
+        (level === IPPROTO_IP && type === IP_TTL) ||
+        (level === IPPROTO_IPV6 && type === IPV6_HOPLIMIT)
+      if (isTtl) return words[at + cmsghdr.data / 4] ?? 0
+      offset += Math.ceil(Math.max(words[at] ?? 0, cmsghdr.data) / 8) * 8
+    }
+    return 0
   }
 
   /** As text and number; allocates. */

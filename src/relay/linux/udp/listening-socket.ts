@@ -3,6 +3,7 @@ import { errno, systemError } from '../../../ffi/errno.ts'
 import type { CounterWriter } from '../shared/listener-counters.ts'
 import type { Bind, DropReason } from '../../relay.ts'
 import { isWildcard } from '../../../util/ip.ts'
+import { comesRound, fewFlows } from '../hop-count.ts'
 import { FlowTable, type Identity } from './flow-table.ts'
 import type { WorkerBackend } from '../worker/worker-backend.ts'
 import { type FlowSocket, UdpFlow } from './udp-flow.ts'
@@ -20,6 +21,8 @@ export class ListeningSocket implements FlowSocket, SocketUser {
   readonly flows: FlowTable<UdpFlow>
   readonly #service: UdpService
   readonly #isWildcard: boolean
+  /** It is said with which TTL datagrams come: once there are many flows. */
+  #tellsTtl = false
   /** In a row; and at how many the next is reported. */
   #failures = 0
   #reportedAt = mostFailures
@@ -50,7 +53,7 @@ export class ListeningSocket implements FlowSocket, SocketUser {
   ready(): void {
     const { incoming, incomingShare } = this.#service.shared
     const { most } = incomingShare
-    const count = incoming.receiveNamed(this.fd, this.#isWildcard, most)
+    const count = incoming.receiveNamed(this.fd, this.#isWildcard || this.#tellsTtl, most)
     if (count < 0) return this.#unreadable(count)
     this.#failures = 0
     incomingShare.spend(count)
@@ -125,12 +128,21 @@ export class ListeningSocket implements FlowSocket, SocketUser {
     if (service.isLoop(address, port)) return this.#drop('loop')
     const choice = service.admit(this.bind, address, identity)
     if (choice === undefined) return this.#drop('not-allowed')
+    const ttl = this.#ttlAt(slot)
+    if (comesRound(ttl, service.far)) return this.#drop('loop')
     if (!service.takeDescriptor()) return this.#drop('no-fd')
-    const flow = new UdpFlow(service, this, hash, identity, address, choice)
+    const flow = new UdpFlow(service, this, hash, identity, address, choice, ttl)
     this.flows.add(flow)
     service.begun(flow)
     const result = flow.move(first)
     return result === 'moved' ? flow : this.#drop(result)
+  }
+
+  #ttlAt(slot: number): number {
+    const { flows, shared } = this.#service
+    if (this.#tellsTtl) return shared.incoming.ttlAt(slot)
+    this.#tellsTtl = flows.size >= fewFlows && shared.sockets.tellTtl(this.fd)
+    return 0
   }
 
   #drop(reason: DropReason): undefined {

@@ -48,6 +48,7 @@ export class UdpFlow
   readonly destination: Int32Array | undefined
   readonly hash: number
   readonly client: string
+  readonly ttl: number
   readonly socket: FlowSocket
   /** What its client may choose from, as of `version`. */
   choice: Choice<WorkerBackend>
@@ -67,6 +68,7 @@ export class UdpFlow
     { name, destination }: Pick<ReplyTo, 'name' | 'destination'>,
     client: string,
     choice: Choice<WorkerBackend>,
+    ttl: number,
   ) {
     this.#service = service
     this.socket = socket
@@ -75,6 +77,7 @@ export class UdpFlow
     this.nameLength = name.byteLength
     this.destination = destination
     this.client = client
+    this.ttl = ttl
     this.choice = choice
     this.version = service.version
     this.left = service.spread
@@ -252,7 +255,7 @@ export class UdpFlow
     this.#asked = false
     this.#heard = false
     this.#service.counters.add('dialAttempts', 1)
-    const fd = sockets.open(backend)
+    const fd = sockets.open(backend, this.ttl)
     if (fd < 0) return fd
     this.#fd = fd
     this.#cuts = true
