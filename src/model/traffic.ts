@@ -130,46 +130,43 @@ export interface TrafficOptions {
   readonly udp?: UdpOptions | undefined
 }
 
-type TrafficOption = keyof TrafficOptions
-
-/** Which of them are for UDP; all but `udp` are for TCP. */
-const isForUdp: Readonly<Record<TrafficOption, (all: TrafficOptions) => boolean>> = {
-  retry: ({ retry }) => retry?.expectsReplies === true,
-  ages: () => false,
-  limits: () => false,
-  clients: () => true,
-  acceptProxy: () => false,
-  serverNames: () => false,
-  proxyProtocol: () => false,
-  balance: () => true,
-  capacity: () => false,
-  accessLog: () => false,
-  udp: () => true,
+/** Whether each is about a protocol; `only`: about UDP alone. */
+const isForUdp: Readonly<Record<keyof TrafficOptions, boolean | 'only'>> = {
+  // Of these one is.
+  retry: true,
+  ages: false,
+  limits: false,
+  clients: true,
+  acceptProxy: false,
+  serverNames: false,
+  proxyProtocol: false,
+  balance: true,
+  capacity: false,
+  accessLog: false,
+  udp: 'only',
 }
 
-const names = Object.keys(isForUdp) as readonly TrafficOption[]
+const names = Object.keys(isForUdp) as readonly (keyof TrafficOptions)[]
 
 /** Those that are about a protocol. */
 export const trafficOf = (
   options: TrafficOptions,
   protocol: 'TCP' | 'UDP' | 'SCTP',
-): TrafficOptions => {
-  const found: { -readonly [K in TrafficOption]?: TrafficOptions[K] } = {}
-  for (const name of names) take(found, options, name, protocol)
-  return found
-}
+): TrafficOptions =>
+  Object.fromEntries(
+    names
+      .filter(name => options[name] !== undefined && isAbout(options, name, protocol))
+      .map(name => [name, options[name]]),
+  )
 
-const take = <K extends TrafficOption>(
-  found: { -readonly [N in K]?: TrafficOptions[N] },
-  options: TrafficOptions,
-  name: K,
+const isAbout = (
+  { retry }: TrafficOptions,
+  name: keyof TrafficOptions,
   protocol: 'TCP' | 'UDP' | 'SCTP',
-): void => {
-  const option = options[name]
-  if (option === undefined) return
-  const isFor =
-    protocol === 'TCP' ? name !== 'udp' : protocol === 'UDP' && isForUdp[name](options)
-  if (isFor) found[name] = option
+): boolean => {
+  if (protocol === 'TCP') return isForUdp[name] !== 'only'
+  if (name === 'retry' && retry?.expectsReplies !== true) return false
+  return protocol === 'UDP' && isForUdp[name] !== false
 }
 
 /** Whether any is given. */

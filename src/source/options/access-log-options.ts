@@ -5,7 +5,7 @@ import {
   readLogDestination,
 } from '../../model/access-log.ts'
 import { isNot } from '../../util/schema.ts'
-import { checkedText } from './option-kinds.ts'
+import { checkedText, type Given } from './option-kinds.ts'
 
 /** A line for each connection; of routes only. */
 export const accessLogOptions = {
@@ -29,14 +29,9 @@ export const accessLogOptions = {
   ),
 }
 
-type Raw = {
-  readonly [Name in keyof typeof accessLogOptions]?:
-    v.InferOutput<(typeof accessLogOptions)[Name]> | undefined
-}
-
 /** Of options without faults. `route`: what the route is called. */
 export const decodeAccessLog = (
-  { accessLog, accessLogTo = 'stdout' }: Raw,
+  { accessLog, accessLogTo = 'stdout' }: Given<typeof accessLogOptions>,
   route: string,
 ): { readonly accessLog?: AccessLogOptions } =>
   accessLog === undefined

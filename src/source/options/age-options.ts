@@ -1,6 +1,6 @@
 import * as v from 'valibot'
 import type { ConnectionAges } from '../../model/traffic.ts'
-import { durationText, msOf } from './option-kinds.ts'
+import { durationText, msOf, type Given } from './option-kinds.ts'
 
 /** From a second to a week. */
 const bounds = [1000, 604_800_000] as const
@@ -22,13 +22,11 @@ export const ageOptions = {
   ),
 }
 
-type Raw = {
-  readonly [Name in keyof typeof ageOptions]?:
-    v.InferOutput<(typeof ageOptions)[Name]> | undefined
-}
-
 /** Of options without faults; undefined where none is given. */
-export const decodeAges = ({ idleTimeout, lifetime }: Raw): ConnectionAges | undefined =>
+export const decodeAges = ({
+  idleTimeout,
+  lifetime,
+}: Given<typeof ageOptions>): ConnectionAges | undefined =>
   idleTimeout === undefined && lifetime === undefined
     ? undefined
     : { idleMs: msOf(idleTimeout), lifetimeMs: msOf(lifetime) }

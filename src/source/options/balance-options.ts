@@ -1,7 +1,7 @@
 import * as v from 'valibot'
 import type { BalanceOptions } from '../../model/traffic.ts'
 import { isNot } from '../../util/schema.ts'
-import { durationText, msOf } from './option-kinds.ts'
+import { durationText, msOf, type Given } from './option-kinds.ts'
 
 const kinds = ['round-robin', 'least-connections', 'random', 'maglev'] as const
 
@@ -24,13 +24,10 @@ export const balanceOptions = {
   ),
 }
 
-type Raw = {
-  readonly [Name in keyof typeof balanceOptions]?:
-    v.InferOutput<(typeof balanceOptions)[Name]> | undefined
-}
-
 /** Undefined where nothing is asked for. */
-export const decodeBalance = (raw: Raw): BalanceOptions | undefined => {
+export const decodeBalance = (
+  raw: Given<typeof balanceOptions>,
+): BalanceOptions | undefined => {
   const { balance, slowStart } = raw
   if (balance === undefined && slowStart === undefined) return undefined
   return {

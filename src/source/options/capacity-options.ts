@@ -1,7 +1,7 @@
 import * as v from 'valibot'
 import type { CapacityOptions } from '../../model/traffic.ts'
 import { peek } from '../../util/json.ts'
-import { countOf, durationText, msOf } from './option-kinds.ts'
+import { countOf, durationText, msOf, type Given } from './option-kinds.ts'
 
 const longestQueueMs = 3_600_000
 
@@ -31,13 +31,10 @@ export const capacityOptions = {
   ),
 }
 
-type Raw = {
-  readonly [Name in keyof typeof capacityOptions]?:
-    v.InferOutput<(typeof capacityOptions)[Name]> | undefined
-}
-
 /** Undefined where endpoints have no limit. */
-export const decodeCapacity = (raw: Raw): CapacityOptions | undefined => {
+export const decodeCapacity = (
+  raw: Given<typeof capacityOptions>,
+): CapacityOptions | undefined => {
   const { maxConnections, queue, mostQueued = usualMostQueued } = raw
   if (maxConnections === undefined) return undefined
   return { maxConnections, queueMs: msOf(queue) ?? usualQueueMs, mostQueued }

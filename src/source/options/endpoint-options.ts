@@ -9,6 +9,7 @@ import { proxyOptions } from './proxy-options.ts'
 import { balanceOptions, decodeBalance } from './balance-options.ts'
 import { capacityOptions, decodeCapacity, queuesNothing } from './capacity-options.ts'
 import { decodeLimits, limitOptions } from './limit-options.ts'
+import type { Given } from './option-kinds.ts'
 import { decodeUdp, udpOptions } from './udp-options.ts'
 import { decodeRetry, replaysNothing, retryOptions } from './retry-options.ts'
 
@@ -52,11 +53,6 @@ export const endpointOptions = {
     ),
     v.examples(['reset']),
   ),
-}
-
-/** Of options that are each there or not. */
-export type Given<Schemas extends Readonly<Record<string, v.GenericSchema>>> = {
-  readonly [Name in keyof Schemas]?: v.InferOutput<Schemas[Name]> | undefined
 }
 
 export const decodeEffects = ({

@@ -1,6 +1,6 @@
 import * as v from 'valibot'
 import type { ConnectionLimits } from '../../model/traffic.ts'
-import { countOf } from './option-kinds.ts'
+import { countOf, type Given } from './option-kinds.ts'
 
 const most = 1_000_000
 
@@ -30,13 +30,10 @@ export const limitOptions = {
   ),
 }
 
-type Raw = {
-  readonly [Name in keyof typeof limitOptions]?:
-    v.InferOutput<(typeof limitOptions)[Name]> | undefined
-}
-
 /** Of options without faults; undefined where none is given. */
-export const decodeLimits = (raw: Raw): ConnectionLimits | undefined => {
+export const decodeLimits = (
+  raw: Given<typeof limitOptions>,
+): ConnectionLimits | undefined => {
   const limits: ConnectionLimits = {
     routeConnections: raw.maxRouteConnections,
     routeRate: raw.maxRouteRate,

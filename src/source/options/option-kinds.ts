@@ -57,3 +57,8 @@ export const countOf = (what: string, most: number, example: number) => {
     v.examples([example]),
   )
 }
+
+/** Of options that are each there or not. */
+export type Given<Schemas extends Readonly<Record<string, v.GenericSchema>>> = {
+  readonly [Name in keyof Schemas]?: v.InferOutput<Schemas[Name]> | undefined
+}

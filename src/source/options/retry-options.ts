@@ -3,7 +3,7 @@ import type { RetryOptions } from '../../model/traffic.ts'
 import { parseBytes } from '../../util/bytes.ts'
 import { peek } from '../../util/json.ts'
 import { isNot } from '../../util/schema.ts'
-import { countOf, durationText, msOf } from './option-kinds.ts'
+import { countOf, durationText, msOf, type Given } from './option-kinds.ts'
 
 const mostReplay = 64 * 1024
 
@@ -59,13 +59,11 @@ export const retryOptions = {
   ),
 }
 
-type Raw = {
-  readonly [Name in keyof typeof retryOptions]?:
-    v.InferOutput<(typeof retryOptions)[Name]> | undefined
-} & { readonly check?: unknown }
-
 /** Of options without faults. `earlyClose`: what holds where retryEarlyClose is not given. */
-export const decodeRetry = (raw: Raw, earlyClose: boolean): RetryOptions => ({
+export const decodeRetry = (
+  raw: Given<typeof retryOptions> & { readonly check?: unknown },
+  earlyClose: boolean,
+): RetryOptions => ({
   earlyClose: raw.retryEarlyClose ?? earlyClose,
   replay: readReplay(raw.replay ?? 0) ?? 0,
   ...(raw.answerWithin !== undefined && { answerMs: msOf(raw.answerWithin) }),

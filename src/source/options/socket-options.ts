@@ -1,6 +1,6 @@
 import * as v from 'valibot'
 import { withAccess } from '../../util/unix-address.ts'
-import { checkedText } from './option-kinds.ts'
+import { checkedText, type Given } from './option-kinds.ts'
 
 const modeForm = "three octal digits as a text, like '660'"
 const ownerForm = "numbers of a user and a group as a text, like '999:999'"
@@ -27,13 +27,11 @@ export const socketOptions = {
   ),
 }
 
-type Raw = {
-  readonly [Name in keyof typeof socketOptions]?:
-    v.InferOutput<(typeof socketOptions)[Name]> | undefined
-}
-
 /** Where to listen, with who may connect; of options without faults. */
-export const socketAddress = (address: string, raw: Raw): string => {
+export const socketAddress = (
+  address: string,
+  raw: Given<typeof socketOptions>,
+): string => {
   const [, uid, gid] = owner.exec(raw.socketOwner ?? '') ?? []
   if (!address.startsWith('unix:/')) return address
   return withAccess(address, { mode: raw.socketMode, uid, gid })

@@ -1,6 +1,6 @@
 import * as v from 'valibot'
 import type { UdpOptions } from '../../model/traffic.ts'
-import { countOf, durationText, msOf } from './option-kinds.ts'
+import { countOf, durationText, msOf, type Given } from './option-kinds.ts'
 
 /** How the flows of UDP clients are treated. */
 export const udpOptions = {
@@ -18,13 +18,11 @@ export const udpOptions = {
   ),
 }
 
-type Raw = {
-  readonly [Name in keyof typeof udpOptions]?:
-    v.InferOutput<(typeof udpOptions)[Name]> | undefined
-}
-
 /** Of options without faults; undefined where none is given. */
-export const decodeUdp = ({ udpIdleTimeout, udpSpread }: Raw): UdpOptions | undefined =>
+export const decodeUdp = ({
+  udpIdleTimeout,
+  udpSpread,
+}: Given<typeof udpOptions>): UdpOptions | undefined =>
   udpIdleTimeout === undefined && udpSpread === undefined
     ? undefined
     : { idleMs: msOf(udpIdleTimeout), spread: udpSpread }

@@ -145,24 +145,13 @@ const listensOf = (raw: object): readonly PlacedListen[] => {
   })
 }
 
-const listenFaults = (placed: readonly PlacedListen[]): ShapeFault[] => {
-  const seen = new Set<string>()
-  const [first] = placed
-  return placed.flatMap(({ listen, path }): ShapeFault[] => {
-    const text = listenText(listen.protocol, listen)
-    const isTwin = seen.has(text)
-    seen.add(text)
-    if (isTwin) return [{ path, message: `${text} is given twice; give it once` }]
-    return listen.protocol === first?.listen.protocol
-      ? []
-      : [
-          {
-            path,
-            message: `is ${listen.protocol} beside ${first?.listen.protocol}; give a route for each protocol`,
-          },
-        ]
-  })
-}
+const listenFaults = ([first, ...others]: readonly PlacedListen[]): ShapeFault[] =>
+  others
+    .filter(({ listen }) => listen.protocol !== first?.listen.protocol)
+    .map(({ listen, path }) => ({
+      path,
+      message: `is ${listen.protocol} beside ${first?.listen.protocol}; give a route for each protocol`,
+    }))
 
 const placeFaults = (raw: object): ShapeFault[] => {
   const hasEndpoints = Object.hasOwn(raw, 'endpoints')
