@@ -1,10 +1,4 @@
-import {
-  type AddressPort,
-  familyOf,
-  joinHostPort,
-  wildcardOf,
-  type IpFamily,
-} from '../util/ip.ts'
+import { familyOf, joinHostPort, wildcardOf, type IpFamily } from '../util/ip.ts'
 import type { Service, ServicePortSpec } from './service.ts'
 import type { Vip, VipKind } from './snapshot.ts'
 
@@ -26,6 +20,8 @@ interface Address {
   readonly address: string
   readonly family: IpFamily
   readonly field: string
+  /** By default that of the Service. */
+  readonly port?: number
 }
 
 /**
@@ -38,27 +34,12 @@ interface Address {
 export const claimsOf = (service: Service): readonly Claim[] => {
   const addresses = addressesOf(service)
   const unnamable = portsWithTakenName(service)
-  if (service.listens !== undefined) return routeClaims(service, service.listens)
   return [
     ...service.ports.flatMap((port, portIndex) =>
       unnamable.has(portIndex) ? [] : portClaims(service, port, portIndex, addresses),
     ),
     ...healthCheckClaims(service),
   ]
-}
-
-/** A route is one ServicePort, with one balancer and one set of limits: in the family of its first address. */
-const routeClaims = (service: Service, listens: readonly AddressPort[]): Claim[] => {
-  const [first, { protocol } = { protocol: 'TCP' }] = [listens[0], service.ports[0]]
-  const family = familyOf(first?.address ?? '') ?? 'IPv4'
-  return listens.map(({ address, port }) => ({
-    key: `${joinHostPort(address, port)}/${protocol}`,
-    service,
-    portIndex: 0,
-    family,
-    vip: { kind: 'Route', address, port },
-    field: 'listen',
-  }))
 }
 
 /** What a load balancer asks at is a node port like the others, and no two can have one number. */
@@ -110,7 +91,7 @@ const portClaims = (
     const vip = { kind, address, port: at }
     claims.set(key, { key, service, portIndex, family, vip, field })
   }
-  for (const address of addresses) add(address, port)
+  for (const address of addresses) add(address, address.port ?? port)
   if (nodePort !== 0) {
     const isPort = portIndex < service.ports.length
     const field = isPort
@@ -128,6 +109,16 @@ const familiesOf = (service: Service): ReadonlySet<IpFamily> =>
   new Set(service.clusterIPs.flatMap(address => familyOf(address) ?? []))
 
 const addressesOf = (service: Service): readonly Address[] => {
+  // One ServicePort, with one balancer and one set of limits: in the family of its first.
+  const [first, ...more] = service.listens ?? []
+  const family = familyOf(first?.address ?? '') ?? 'IPv4'
+  if (first !== undefined)
+    return [first, ...more].map(one => ({
+      ...one,
+      kind: 'Route',
+      family,
+      field: 'listen',
+    }))
   const families = familiesOf(service)
   const guarded = service.sourceRanges === undefined ? [] : service.loadBalancerIPs
   const found: Address[] = []

@@ -96,18 +96,14 @@ export class FlowLimits<F extends LimitedFlow<F>> {
   #endOverdue(listener: ListenerFlows<F>, most: number): number {
     const { udpReplyTimeout, udpTimeout } = this.#limits
     const { ages, idleMs } = listener
-    let left = most
-    for (; left > 0; left -= 1) {
-      const flow = this.#overdue(ages.oldestUnanswered, idleMs ?? udpReplyTimeout)
-      if (flow === undefined) break
-      flow.unanswered()
+    for (let left = most; left > 0; left -= 1) {
+      const silent = this.#overdue(ages.oldestUnanswered, idleMs ?? udpReplyTimeout)
+      const flow = silent ?? this.#overdue(ages.oldestAnswered, idleMs ?? udpTimeout)
+      if (flow === undefined) return left
+      if (flow === silent) flow.unanswered()
+      else flow.close()
     }
-    for (; left > 0; left -= 1) {
-      const flow = this.#overdue(ages.oldestAnswered, idleMs ?? udpTimeout)
-      if (flow === undefined) break
-      flow.close()
-    }
-    return left
+    return 0
   }
 
   /** `flow`, if it has been idle for longer than it may be. */

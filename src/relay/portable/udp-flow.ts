@@ -56,10 +56,7 @@ export class UdpFlow implements LimitedFlow<UdpFlow> {
   readonly commonPlace: Place<UdpFlow> = new Place<UdpFlow>(this)
   answered = false
   touchedAt = 0
-  /** Where it is among those of its listening socket. */
-  key: string
-  /** Datagrams of its client that are still for its endpoint. */
-  left = Infinity
+  readonly key: string
   readonly client: string
   /** What its client may choose from. */
   choice: Choice
@@ -124,13 +121,6 @@ export class UdpFlow implements LimitedFlow<UdpFlow> {
     this.#owner.chose(this.client, backend)
     this.#connect(backend)
     return 'moved'
-  }
-
-  /** So many of its client's datagrams are for its endpoint once more. */
-  resume(left: number): void {
-    this.left = left
-    this.#heard = false
-    if (this.#backend !== undefined) this.#owner.chose(this.client, this.#backend)
   }
 
   close(): void {

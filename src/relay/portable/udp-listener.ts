@@ -37,11 +37,6 @@ export class UdpListener implements PortListener, FlowOwner {
     this.#flows.idleMs = spec.udp?.idleMs
   }
 
-  /** So many datagrams of a client go to one endpoint before the next one's turn. */
-  get #most(): number {
-    return this.#state.spec.udp?.spread ?? Infinity
-  }
-
   get counters(): Counters {
     return this.#state.counters
   }
@@ -122,9 +117,10 @@ export class UdpListener implements PortListener, FlowOwner {
   }
 
   closed(flow: UdpFlow): void {
-    const flows = this.#sockets.get(flow.front)?.flows
+    const { flows, turns } = this.#sockets.get(flow.front) ?? {}
     if (flows?.get(flow.key) !== flow) return
     flows.delete(flow.key)
+    turns?.delete(flow.key.split(' ', 2).join(' '))
     this.#flows.remove(flow)
     this.#env.budget.release(1)
   }
@@ -157,7 +153,8 @@ export class UdpListener implements PortListener, FlowOwner {
 
   #serve(socket: Socket, bind: Bind): Listening {
     const flows = new Map<string, UdpFlow>()
-    const listening = { bind: bindKey(bind), address: bind.address, flows }
+    const turns: ListeningSocket['turns'] = new Map()
+    const listening = { bind: bindKey(bind), address: bind.address, flows, turns }
     this.#sockets.set(socket, listening)
     socket.on('error', error => this.#env.observer.fault(this.#state.spec.name, error))
     socket.on('message', (message, from) =>
@@ -177,46 +174,34 @@ export class UdpListener implements PortListener, FlowOwner {
     message: Buffer,
     from: RemoteInfo,
   ): void {
-    const key = `${from.address} ${from.port}`
-    const known = listening.flows.get(key)
-    const flow =
-      known === undefined
-        ? this.#begin(front, listening, key, from)
-        : known.left > 0
-          ? known
-          : this.#spread(known, listening, key, from)
-    if (flow === undefined) return
-    flow.left -= 1
-    flow.send(message)
+    const { flows } = listening
+    const client = `${from.address} ${from.port}`
+    const turn = this.#turn(listening, client, from.address)
+    const key = turn === undefined ? client : `${client} ${turn.key}`
+    const flow = flows.get(key) ?? this.#begin(front, listening, key, from, turn)
+    // It was refused there, or is to try again.
+    if (flow !== undefined && turn !== undefined && flow.backend !== turn) flow.move(turn)
+    flow?.send(message)
   }
 
-  /**
-   * It is the next endpoint's turn: a client has a flow for each, with a socket that hears of refusals and
-   * replies. Those whose turn it is not are set aside.
-   */
-  #spread(
-    spent: UdpFlow,
-    { flows, ...listening }: ListeningSocket,
-    key: string,
-    from: RemoteInfo,
-  ): UdpFlow | undefined {
-    const place = (flow: UdpFlow, at: string): void => {
-      flows.delete(flow.key)
-      flow.key = at
-      flows.set(at, flow)
+  /** With `udp.spread` a client has a flow for each endpoint: whose turn it is. */
+  #turn(
+    listening: ListeningSocket,
+    client: string,
+    address: string,
+  ): Backend | undefined {
+    const { spread } = this.#state.spec.udp ?? {}
+    if (spread === undefined) return undefined
+    const { turns } = listening
+    const { backend, left } = turns.get(client) ?? { backend: undefined, left: 0 }
+    if (left > 0 && backend !== undefined) {
+      turns.set(client, { backend, left: left - 1 })
+      return backend
     }
-    const next = this.pick(spent, new Set()) ?? spent.backend
-    const kept = next === spent.backend ? spent : flows.get(`${key} ${next?.key}`)
-    if (kept !== spent) {
-      const aside = `${key} ${spent.backend?.key}`
-      flows.get(aside)?.close()
-      place(spent, aside)
-    }
-    if (kept === undefined || kept.backend !== next)
-      return this.#begin(spent.front, { flows, ...listening }, key, from, next)
-    place(kept, key)
-    kept.resume(this.#most)
-    return kept
+    const choice = this.#admit(listening, address)
+    const next = choice && this.#state.balancer.pick(address, undefined, choice.among)
+    if (next !== undefined) turns.set(client, { backend: next, left: spread - 1 })
+    return next
   }
 
   #begin(
@@ -236,7 +221,6 @@ export class UdpListener implements PortListener, FlowOwner {
     if (choice === undefined) return this.#drop('not-allowed')
     if (!this.#takeDescriptor()) return this.#drop('no-fd')
     const flow = new UdpFlow(this, key, front, from.address, from.port, choice)
-    flow.left = this.#most
     listening.flows.set(key, flow)
     this.counters.add('accepted', 1)
     this.#flows.add(flow)
@@ -278,6 +262,8 @@ interface ListeningSocket {
   /** `bindKey` of its address. */
   readonly bind: string
   readonly address: string
-  /** By the client's `address port`; with the endpoint behind it where it is not that one's turn. */
+  /** By the client's `address port`, with the endpoint behind it where there are `turns`. */
   readonly flows: Map<string, UdpFlow>
+  /** By the client's `address port`. */
+  readonly turns: Map<string, { readonly backend: Backend; readonly left: number }>
 }

@@ -10,9 +10,9 @@ import {
   decodeTraffic,
   endpointOptions,
   idleOptions,
+  udpOptions,
 } from '../options/endpoint-options.ts'
 import { flagName, fromText } from '../options/option-text.ts'
-import { udpOptions } from '../options/udp-options.ts'
 import { checkedText } from '../options/option-kinds.ts'
 import { type Fault, fieldPath, mostProblems } from './problem.ts'
 

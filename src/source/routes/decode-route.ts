@@ -6,16 +6,17 @@ import { type AddressPort, joinHostPort } from '../../util/ip.ts'
 import { peek } from '../../util/json.ts'
 import { show } from '../../util/printable.ts'
 import { isUnix, unixPlace } from '../../util/unix-address.ts'
-import { ageOptions } from '../options/age-options.ts'
-import { acceptOptions, proxyOptions } from '../options/proxy-options.ts'
-import { capacityOptions } from '../options/capacity-options.ts'
 import {
+  ageOptions,
   decodeEffects,
   decodeTraffic,
   decodeUdpTraffic,
   idleOptions,
+  udpOptions,
+  limitOptions,
+  capacityOptions,
 } from '../options/endpoint-options.ts'
-import { limitOptions } from '../options/limit-options.ts'
+import { acceptOptions, proxyOptions } from '../options/proxy-options.ts'
 import { accessLogOptions, decodeAccessLog } from '../options/access-log-options.ts'
 import { msOf } from '../options/option-kinds.ts'
 import { retryOptions } from '../options/retry-options.ts'
@@ -29,7 +30,6 @@ import {
 } from './route.ts'
 import { plainName } from '../options/server-name-options.ts'
 import { type Listen, readListen, readTarget, type Target } from './route-address.ts'
-import { udpOptions } from '../options/udp-options.ts'
 import type { RawRoute } from './route-fields.ts'
 import type { ShapeFault } from './shape-faults.ts'
 
@@ -283,17 +283,9 @@ const checkPort = (check: unknown): unknown => {
 }
 
 const tcpOptions = [
-  ...Object.keys(retryOptions),
-  'onBack',
-  'onGone',
-  'probers',
-  'serverNames',
-  ...Object.keys(ageOptions),
-  ...Object.keys(proxyOptions),
-  ...Object.keys(capacityOptions),
-  ...Object.keys(limitOptions),
-  ...Object.keys(accessLogOptions),
-  ...Object.keys(acceptOptions),
+  ...Object.keys({ ...retryOptions, ...ageOptions, ...proxyOptions, ...capacityOptions }),
+  ...Object.keys({ ...limitOptions, ...accessLogOptions, ...acceptOptions }),
+  ...['onBack', 'onGone', 'probers', 'serverNames'],
 ]
 
 const protocolFaults = (raw: object, protocol: Protocol | undefined): ShapeFault[] => {
@@ -318,14 +310,9 @@ const logFaults = (raw: object): ShapeFault[] => {
   const to = peek(raw, 'accessLogTo')
   // What can't be read has its fault already.
   const isRead = typeof to === 'string' && readLogDestination(to) !== undefined
-  return isRead && !Object.hasOwn(raw, 'accessLog')
-    ? [
-        {
-          path: ['accessLogTo'],
-          message: 'does nothing without accessLog; give that, too',
-        },
-      ]
-    : []
+  if (!isRead || Object.hasOwn(raw, 'accessLog')) return []
+  const message = 'does nothing without accessLog; give that, too'
+  return [{ path: ['accessLogTo'], message }]
 }
 
 /** The first clash of any, with its route; '' where there is none. */

@@ -209,7 +209,7 @@ export class Dialling
     if (fd < 0) return fd
     fds.opened(fd)
     const { ttl } = attempt.connection
-    if (ttl !== undefined) this.#sockets.setTtl(fd, family, ttlOnward(ttl))
+    if (ttl !== undefined) this.#sockets.setTtl(fd, ttlOnward(ttl))
     this.#address.bytes.set(sockaddr)
     let result = this.#linger.reset(fd)
     if (result === 0) result = calls.connect(fd, this.#address.address, sockaddr.length)

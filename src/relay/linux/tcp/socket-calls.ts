@@ -1,6 +1,5 @@
 import type { AddressPort } from '../../../util/ip.ts'
 import {
-  AF_INET,
   IP_MULTICAST_TTL,
   IP_RECVTTL,
   IP_TTL,
@@ -148,20 +147,13 @@ export class SocketCalls {
   }
 
   /** Of what it sends. A unix socket has none. */
-  setTtl(fd: number, family: number, ttl: number): void {
-    this.#answer.words[0] = ttl
-    const { address } = this.#answer
-    if (family === AF_INET) this.#calls.setsockopt(fd, IPPROTO_IP, IP_TTL, address, 4)
-    else this.#calls.setsockopt(fd, IPPROTO_IPV6, IPV6_UNICAST_HOPS, address, 4)
+  setTtl(fd: number, ttl: number): void {
+    this.#set(fd, IPV6_UNICAST_HOPS, IP_TTL, ttl)
   }
 
   /** Whether it says with which TTL each datagram comes, from now on. */
   tellTtl(fd: number): boolean {
-    const { address, words } = this.#answer
-    words[0] = 1
-    const set = (level: number, name: number): boolean =>
-      this.#calls.setsockopt(fd, level, name, address, 4) >= 0
-    return set(IPPROTO_IPV6, IPV6_RECVHOPLIMIT) || set(IPPROTO_IP, IP_RECVTTL)
+    return this.#set(fd, IPV6_RECVHOPLIMIT, IP_RECVTTL, 1)
   }
 
   /** Switches Nagle's algorithm off. */
@@ -175,6 +167,15 @@ export class SocketCalls {
     const { address, words } = this.#answer
     const result = this.#calls.ioctl(fd, request, address)
     return result < 0 ? result : (words[0] ?? 0)
+  }
+
+  /** An option of IPv6, or of IPv4 where the socket is of that. */
+  #set(fd: number, ofIpv6: number, ofIpv4: number, value: number): boolean {
+    const { address, words } = this.#answer
+    words[0] = value
+    const set = (level: number, name: number): boolean =>
+      this.#calls.setsockopt(fd, level, name, address, 4) >= 0
+    return set(IPPROTO_IPV6, ofIpv6) || set(IPPROTO_IP, ofIpv4)
   }
 
   /** Whether the kernel has answered. */

@@ -41,6 +41,8 @@ const headersBytes = slots * msghdr.size
 const iovecsBytes = slots * iovec.size
 const nameBytes = 32
 const controlBytes = 64
+/** A control message with a number, aligned. */
+const ttlBytes = 24
 
 /** Where things lie in the memory of a batch. */
 const place = {
@@ -259,20 +261,14 @@ export class DatagramBatch {
     return -1
   }
 
-  /** With which TTL, or hop limit, a datagram came; 0: the socket does not say. */
+  /** With which TTL, or hop limit, a datagram came: what is said last; 0 where it is not said. */
   ttlAt(slot: number): number {
     const words = this.#words
     const length = words[slot * headerWords + msghdr.controlLength / 4] ?? 0
-    for (let offset = 0; offset + cmsghdr.data <= length;) {
-      const at = place.controls / 4 + slot * controlWords + offset / 4
-      const [level, type] = [words[at + cmsghdr.level / 4], words[at + cmsghdr.type / 4]]
-      const isTtl =
-        (level === IPPROTO_IP && type === IP_TTL) ||
-        (level === IPPROTO_IPV6 && type === IPV6_HOPLIMIT)
-      if (isTtl) return words[at + cmsghdr.data / 4] ?? 0
-      offset += Math.ceil(Math.max(words[at] ?? 0, cmsghdr.data) / 8) * 8
-    }
-    return 0
+    const at = place.controls / 4 + slot * controlWords + (length - ttlBytes) / 4
+    const type = length < ttlBytes ? -1 : words[at + cmsghdr.type / 4]
+    const isTtl = type === IP_TTL || type === IPV6_HOPLIMIT
+    return isTtl ? (words[at + cmsghdr.data / 4] ?? 0) : 0
   }
 
   /** As text and number; allocates. */

@@ -201,13 +201,6 @@ export class UdpFlow
     }
   }
 
-  /** It has its share of its client's datagrams once more. */
-  resume(): void {
-    this.left = this.#service.spread
-    this.#heard = false
-    if (this.#backend !== undefined) this.#service.connected(this.client, this.#backend)
-  }
-
   close(): void {
     this.#end(false)
   }

@@ -34,7 +34,7 @@ export class UdpSockets implements EventSource<SocketUser> {
   readonly #fds: FdAccount
   readonly #loop: EventLoop
   readonly #address: NativeMemory
-  readonly #options: SocketCalls
+  readonly options: SocketCalls
   /** Descriptors of those that rest. */
   readonly #resting = new Set<number>()
 
@@ -42,14 +42,11 @@ export class UdpSockets implements EventSource<SocketUser> {
     this.#calls = calls
     this.#fds = fds
     this.#loop = loop
-    this.#options = new SocketCalls(calls)
+    this.options = new SocketCalls(calls)
     this.#address = calls.allocate(sockaddrSize)
   }
 
-  /**
-   * A socket that is connected to `backend`, or -errno. The caller has paid for it. `ttl`: with which its client's
-   * first datagram came, if that counts.
-   */
+  /** A socket that is connected to `backend`, or -errno. The caller has paid for it. `ttl`: its client's, if that counts. */
   open(backend: WorkerBackend, ttl = 0): number {
     const sockaddr = (backend.sockaddr ??= this.#sockaddrOf(backend))
     this.#address.bytes.set(sockaddr)
@@ -57,16 +54,11 @@ export class UdpSockets implements EventSource<SocketUser> {
     const fd = this.#calls.socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)
     if (fd < 0) return fd
     this.#fds.opened(fd)
-    if (ttl > 0) this.#options.setTtl(fd, family, ttlOnward(ttl))
+    if (ttl > 0) this.options.setTtl(fd, ttlOnward(ttl))
     const result = this.#calls.connect(fd, this.#address.address, sockaddr.length)
     if (result >= 0) return fd
     this.#fds.close(fd)
     return result
-  }
-
-  /** Whether a socket can say, from now on, with which TTL datagrams come. */
-  tellTtl(fd: number): boolean {
-    return this.#options.tellTtl(fd)
   }
 
   close(fd: number): void {
