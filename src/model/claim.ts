@@ -1,4 +1,10 @@
-import { familyOf, joinHostPort, wildcardOf, type IpFamily } from '../util/ip.ts'
+import {
+  type AddressPort,
+  familyOf,
+  joinHostPort,
+  wildcardOf,
+  type IpFamily,
+} from '../util/ip.ts'
 import type { Service, ServicePortSpec } from './service.ts'
 import type { Vip, VipKind } from './snapshot.ts'
 
@@ -109,16 +115,7 @@ const familiesOf = (service: Service): ReadonlySet<IpFamily> =>
   new Set(service.clusterIPs.flatMap(address => familyOf(address) ?? []))
 
 const addressesOf = (service: Service): readonly Address[] => {
-  // One ServicePort, with one balancer and one set of limits: in the family of its first.
-  const [first, ...more] = service.listens ?? []
-  const family = familyOf(first?.address ?? '') ?? 'IPv4'
-  if (first !== undefined)
-    return [first, ...more].map(one => ({
-      ...one,
-      kind: 'Route',
-      family,
-      field: 'listen',
-    }))
+  if (service.listens !== undefined) return routeAddresses(service.listens)
   const families = familiesOf(service)
   const guarded = service.sourceRanges === undefined ? [] : service.loadBalancerIPs
   const found: Address[] = []
@@ -137,6 +134,13 @@ const addressesOf = (service: Service): readonly Address[] => {
     add('LoadBalancerIP', address, 'status.loadBalancer.ingress')
   }
   return found
+}
+
+/** One ServicePort, with one balancer and one set of limits: in the family of its first. */
+const routeAddresses = (listens: readonly AddressPort[]): readonly Address[] => {
+  const family = familyOf(listens[0]?.address ?? '') ?? 'IPv4'
+  const common = { kind: 'Route', family, field: 'listen' } as const
+  return listens.map(({ address, port }) => ({ address, port, ...common }))
 }
 
 const compareText = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)

@@ -61,19 +61,10 @@ export const capacityOptions = {
 const decodeCapacity = (
   raw: Given<typeof capacityOptions>,
 ): CapacityOptions | undefined => {
-  // As the docs of the options say.
   const { maxConnections, queue = '5s', mostQueued = 1024 } = raw
   if (maxConnections === undefined) return undefined
   return { maxConnections, queueMs: msOf(queue) ?? 0, mostQueued }
 }
-
-/** Which of the others are given without a limit. Of any object. */
-const queuesNothing = (raw: object): readonly ('queue' | 'mostQueued')[] =>
-  (['queue', 'mostQueued'] as const).filter(
-    name =>
-      v.is(capacityOptions[name], peek(raw, name)) &&
-      !Object.hasOwn(raw, 'maxConnections'),
-  )
 
 const mostCounted = 1_000_000
 
@@ -136,7 +127,7 @@ const decodeAges = ({
 /** How the flows of UDP clients are treated. */
 export const udpOptions = {
   udpIdleTimeout: described(
-    durationText(1000, 604_800_000, 'from 1s to 168h', '5m'),
+    durationText(...bounds, form, '5m'),
     'UDP only; `--udp-reply-timeout` before the first reply and `--udp-timeout` after it by default. A flow without a datagram for so long ends, in place of both: the next datagram begins another. So long an endpoint may also take for its first reply.',
   ),
   udpSpread: described(
@@ -266,11 +257,14 @@ export const idleOptions = (
       message:
         'does nothing with affinity or maglev, which give each client its endpoint; leave it out',
     })
-  for (const name of queuesNothing(raw)) {
-    idle.push({
-      name,
-      message: `does nothing without ${nameOf('maxConnections')}; give that, too`,
-    })
-  }
+  for (const name of ['queue', 'mostQueued'] as const)
+    if (
+      v.is(capacityOptions[name], peek(raw, name)) &&
+      !Object.hasOwn(raw, 'maxConnections')
+    )
+      idle.push({
+        name,
+        message: `does nothing without ${nameOf('maxConnections')}; give that, too`,
+      })
   return idle
 }

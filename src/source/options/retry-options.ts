@@ -13,9 +13,6 @@ const readReplay = (given: string | number): number | undefined => {
   return size !== undefined && size <= mostReplay ? size : undefined
 }
 
-/** A day: longer than any failover, and short enough for a number that is a mistake. */
-const longestHoldMs = 86_400_000
-
 /** Shorter is within what a network loses; longer than any client waits. */
 const answerBounds = [100, 60_000] as const
 
@@ -42,7 +39,7 @@ export const retryOptions = {
     'TCP only; off by default. How long an endpoint may take for its first byte after the client has spoken. One that takes longer has failed, as if it had closed early; where `replay` covers what the client has said, the next endpoint is told it.',
   ),
   hold: described(
-    durationText(0, longestHoldMs, 'from 0s to 24h', '30s'),
+    durationText(0, 86_400_000, 'from 0s to 24h', '30s'),
     'TCP only; 0s by default. How long a client waits for an endpoint to come back, counted from its connection, when none could be connected to. Endpoints are tried again every second or sooner.',
   ),
   mostHeld: described(

@@ -1,4 +1,3 @@
-import * as v from 'valibot'
 import { withAccess } from '../../util/unix-address.ts'
 import { described, checkedText, type Given } from './option-kinds.ts'
 

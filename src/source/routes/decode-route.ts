@@ -285,7 +285,10 @@ const checkPort = (check: unknown): unknown => {
 const tcpOptions = [
   ...Object.keys({ ...retryOptions, ...ageOptions, ...proxyOptions, ...capacityOptions }),
   ...Object.keys({ ...limitOptions, ...accessLogOptions, ...acceptOptions }),
-  ...['onBack', 'onGone', 'probers', 'serverNames'],
+  'onBack',
+  'onGone',
+  'probers',
+  'serverNames',
 ]
 
 const protocolFaults = (raw: object, protocol: Protocol | undefined): ShapeFault[] => {

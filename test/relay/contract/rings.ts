@@ -8,7 +8,7 @@ import {
   type MakeRelay,
   relayFixture,
 } from '../../support/relay-fixture.ts'
-import { dial, echoBackend } from '../../support/tcp-backend.ts'
+import { dial, echoBackend, tcpBackend } from '../../support/tcp-backend.ts'
 import { udpClient } from '../../support/udp-client.ts'
 import { until } from '../../support/until.ts'
 
@@ -19,6 +19,8 @@ export const ringsContract = (
   host = '127.0.0.1',
 ): void => {
   const name = `a ring of ${makers.length} at ${host}`
+  const [first] = makers
+  if (first === undefined) throw new Error('no relay')
   const at = (port: number) => [{ address: host, port }]
 
   const ring = async (
@@ -84,5 +86,19 @@ export const ringsContract = (
     )
     const sent = sum(({ stats }) => stats().counters.datagramsToBackend)
     t.ok(sent < 600, `after ${sent} hops`)
+  })
+
+  if (makers.length > 1) return
+  t.test('silent clients of a silent endpoint are no ring', async t => {
+    const { listen, stats } = relayFixture(t, first)
+    const [port, silent] = [await freeTcpPort(host), await tcpBackend(t, () => {}, host)]
+    await listen({ binds: at(port), endpoints: [silent.endpoint] })
+    const clients = Array.from({ length: 300 }, () => dial(t, port, host))
+    await until('all are connected', () => silent.accepted === 300)
+    for (const client of clients) client.write('syslog')
+    dial(t, port, host)
+    await until('one more has come', () => silent.accepted === 301)
+    t.strictSame(stats().counters.failed.PO ?? 0, 0)
+    t.ok(stats().counters.active >= 300)
   })
 }
