@@ -8,7 +8,7 @@ import type { WorkerEnv } from '../worker/worker-env.ts'
 import { UdpService } from './udp-service.ts'
 import type { UdpShared } from './udp-shared.ts'
 import { AF_INET } from '../../../ffi/constants.ts'
-import type { CounterWriter } from '../shared/listener-counters.ts'
+import type { Counters } from '../../counters.ts'
 import { isWildcard } from '../../../util/ip.ts'
 import { comesRound, fewFlows } from '../hop-count.ts'
 import { FlowTable, type Identity } from './flow-table.ts'
@@ -117,7 +117,7 @@ const mostFailures = 100
 class ListeningSocket implements FlowSocket, SocketUser {
   readonly bind: Bind
   readonly fd: number
-  readonly counters: CounterWriter
+  readonly counters: Counters
   readonly flows: FlowTable<UdpFlow>
   readonly #service: UdpService
   readonly #isWildcard: boolean
