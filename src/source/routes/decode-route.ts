@@ -341,7 +341,7 @@ export const clashesOf = (routes: readonly Route[]): readonly (readonly Clash[])
       const listen = listenText(route.protocol, one)
       const holder = byListen.get(listen)
       if (holder === undefined) byListen.set(listen, route)
-      return holder === undefined ? [] : [listenClash(listen, holder)]
+      return holder === undefined ? [] : [listenClash(listen, holder, route)]
     })
     // One that is called by where it listens has the one clash, not two.
     if (found.length > 0 && isByListen(route)) return found
@@ -354,9 +354,12 @@ export const clashesOf = (routes: readonly Route[]): readonly (readonly Clash[])
 const isByListen = ({ name, protocol, listens: [first] }: Route): boolean =>
   name === nameByListen({ protocol, ...first })
 
-const listenClash = (listen: string, { text }: Route): Clash => ({
+const listenClash = (listen: string, holder: Route, route: Route): Clash => ({
   field: 'listen',
-  message: `${listen} is taken by route ${show(text)}; give each route an address or port of its own`,
+  message:
+    holder === route
+      ? `${listen} is given twice; give it once`
+      : `${listen} is taken by route ${show(holder.text)}; give each route an address or port of its own`,
 })
 
 const nameClash = ({ name }: Route): Clash => ({
