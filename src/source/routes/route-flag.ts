@@ -30,7 +30,7 @@ export const parseRoute = (text: string): Route => {
   const { options, faults } = readQuery(query)
   const tiers = targets.split('|').map(tier => tier.split(','))
   const raw = {
-    listen: unlisted(listen.split(/,(?=[a-z]+:\/\/|unix:)/i)),
+    listen: listen.split(/,(?=[a-z]+:\/\/|unix:)/i),
     ...(tiers.length > 1 ? { tiers } : { endpoints: tiers[0] }),
     ...options,
   }
@@ -48,9 +48,6 @@ const inWords = ({ path: [field = ''], message }: ShapeFault): string => {
     field === 'endpoints' || field === 'tiers' ? 'endpoint' : flagName(String(field))
   return `${part} ${message}`
 }
-
-const unlisted = ([one = '', ...others]: string[]): string | string[] =>
-  others.length === 0 ? one : [one, ...others]
 
 interface Query {
   /** As a file would have them. */

@@ -304,7 +304,6 @@ const together: readonly BadFile[] = [
     'routes:\n  - listen:\n      - tcp://[::]:1\n      - udp://0.0.0.0:1\n      - a\n      - tcp://[0::0]:1\n    endpoints: [a:1]\n',
     [4, 'routes[0].listen[1]', 'is UDP beside TCP; give a route for each protocol'],
     [5, 'routes[0].listen[2]', `"a" ${form.listen}`],
-    [6, 'routes[0].listen[3]', 'tcp://[::]:1 is given twice; give it once'],
   ],
   [
     'routes:\n  - {listen: tcp://127.0.0.1:1, endpoints: [a:1]}\n  - {listen: ["tcp://[::1]:1", tcp://127.0.0.1:1], endpoints: [b:1]}\n  - {listen: [], endpoints: [b:1]}\n',
@@ -314,6 +313,10 @@ const together: readonly BadFile[] = [
       'routes[2].listen',
       'is empty; give one address or more, like [tcp://[::]:15432]',
     ],
+  ],
+  [
+    'routes:\n  - {listen: ["tcp://[::]:1", "tcp://[0::0]:1"], endpoints: [b:1]}\n',
+    [2, 'routes[0].listen', 'tcp://[::]:1 is given twice; give it once'],
   ],
   [
     'routes:\n  - {name: x, listen: tcp://127.0.0.1:1, endpoints: [a:1]}\n  - name: x\n    listen: tcp://127.0.0.1:2\n    endpoints: [a:1]\n',
@@ -461,12 +464,7 @@ export const badFiles: readonly BadFile[] = [
     [
       4,
       'routes[0].udpSpread',
-      'does nothing with maglev, which gives each client its endpoint; leave one out',
-    ],
-    [
-      4,
-      'routes[0].udpSpread',
-      'does nothing with affinity, which gives each client its endpoint; leave one out',
+      'does nothing with affinity or maglev, which give each client its endpoint; leave it out',
     ],
     [7, 'routes[0].idleTimeout', form.tcpOnly],
   ],
