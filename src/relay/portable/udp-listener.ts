@@ -179,9 +179,10 @@ export class UdpListener implements PortListener, FlowOwner {
     const turn = this.#turn(listening, client, from.address)
     const key = turn === undefined ? client : `${client} ${turn.key}`
     const flow = flows.get(key) ?? this.#begin(front, listening, key, from, turn)
+    if (flow === undefined) return void listening.turns.delete(client)
     // It was refused there, or is to try again.
-    if (flow !== undefined && turn !== undefined && flow.backend !== turn) flow.move(turn)
-    flow?.send(message)
+    if (turn !== undefined && flow.backend !== turn) flow.move(turn)
+    flow.send(message)
   }
 
   /** With `udp.spread` a client has a flow for each endpoint: whose turn it is. */
