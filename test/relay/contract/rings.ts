@@ -51,7 +51,7 @@ export const ringsContract = (
       { proxyProtocol: 'v2', retry: { earlyClose: true, replay: 1024, holdMs: 30_000 } },
     ],
   ]
-  for (const [what, over] of overs)
+  for (const [what, over] of overs.slice(0, makers.length === 2 ? 2 : 1))
     t.test(`${name} ends by itself${what}`, async t => {
       const { port, fixtures, sum, active } = await ring(t, 'TCP', over)
       const client = dial(t, port, host)
