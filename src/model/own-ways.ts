@@ -30,29 +30,31 @@ export class OwnWays {
   readonly #servers: ReadonlySet<string>
   readonly #all: readonly AddressPort[]
   readonly #ports: ReadonlySet<number>
+  readonly #dials: readonly AddressPort[]
   readonly #own: readonly OwnServer[]
-  readonly #host: Pick<Host, 'has'>
+  readonly #host: Host
   /** Addresses that were asked about, and whether the host had them. */
   readonly #asked = new Map<string, boolean>()
 
   constructor(
     dials: readonly AddressPort[],
     apiSlices: readonly EndpointSlice[],
-    own: readonly OwnServer[],
-    host: Pick<Host, 'has'>,
+    host: Host,
   ) {
     const servers = apiSlices.flatMap(({ endpoints, ports }) =>
       endpoints.flatMap(({ address }) => ports.map(({ port }) => ({ address, port }))),
     )
     this.#servers = new Set(servers.map(textOf))
     this.#all = [...dials, ...servers]
-    this.#ports = new Set([...this.#all, ...own].map(({ port }) => port))
-    this.#own = own
+    this.#dials = dials
     this.#host = host
+    this.#own = host.servers()
+    this.#ports = new Set([...this.#all, ...this.#own].map(({ port }) => port))
   }
 
-  /** Whether the host has got or lost an address that counted. */
-  get isStale(): boolean {
+  /** Whether they are others by now: the host may have got an address, or lost one. */
+  isStale(dials: readonly AddressPort[]): boolean {
+    if (dials !== this.#dials || this.#host.servers() !== this.#own) return true
     return [...this.#asked].some(([address, had]) => this.#host.has(address) !== had)
   }
 

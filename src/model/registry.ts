@@ -69,7 +69,7 @@ export class Registry {
   readonly #table = new SnapshotTable()
   readonly #problemsOf = new PublishedMap<readonly Problem[]>(isDeepStrictEqual)
   readonly #serviceCIDRs = new Map<string, ServiceCIDR>()
-  readonly #otherNodes = new Map<string, string>()
+  readonly #otherNodes = new Map<string, readonly string[]>()
   readonly #changes: ChangeTracker
   readonly #externalIPs: boolean
   readonly #judge: (service: string) => Judge
@@ -82,9 +82,9 @@ export class Registry {
   readonly #unbuilt = new Set<string>()
   #node: Node | undefined
   #here: Here
-  #ways = new OwnWays(noDials, [], noDials, noHost)
-  /** From which they are; none when they are to be made anew. */
-  #waysFrom: readonly unknown[] = [noDials, noDials]
+  #ways: OwnWays
+  /** API servers have come or gone. */
+  #hasNewWays = false
   #problems: readonly Problem[] = []
   #problemsFrom: readonly unknown[] = []
 
@@ -94,6 +94,7 @@ export class Registry {
     this.#judge = judge
     this.#dials = options.dials ?? (() => noDials)
     this.#host = options.host ?? noHost
+    this.#ways = new OwnWays(noDials, [], this.#host)
     this.#changes = new ChangeTracker(startedAt)
     this.#here = { nodeName, zone: '', addresses: [] }
   }
@@ -184,7 +185,8 @@ export class Registry {
 
   /** Addresses of Nodes that are not this one, as far as the source has them, with their names. */
   otherNodes(): ReadonlyMap<string, string> {
-    return this.#otherNodes
+    const all = [...this.#otherNodes]
+    return new Map(all.flatMap(([name, own]) => own.map(each => [each, name] as const)))
   }
 
   /** Where the cluster takes ClusterIPs from: canonical, sorted, each once. */
@@ -220,26 +222,28 @@ export class Registry {
     this.#changes.slice(id, slice)
     for (const service of this.#endpoints.set(id, slice)) {
       this.#unbuilt.add(service)
-      if (service === apiService) this.#waysFrom = []
+      if (service === apiService) this.#hasNewWays = true
     }
   }
 
   #lookForWays(): void {
     const dials = this.#dials()
-    const own = this.#host.servers()
-    const isSame = this.#waysFrom[0] === dials && this.#waysFrom[1] === own
-    if (isSame && !this.#ways.isStale) return
-    this.#waysFrom = [dials, own]
+    if (!this.#hasNewWays && !this.#ways.isStale(dials)) return
+    this.#hasNewWays = false
     const before = this.#ways
     const servers = this.#endpoints.slicesOf(apiService)
-    this.#ways = new OwnWays(dials, servers, own, this.#host)
+    this.#ways = new OwnWays(dials, servers, this.#host)
     for (const [key, service] of this.#services)
       if (before.concern(service) || this.#ways.concern(service)) this.#unbuilt.add(key)
   }
 
   #fileNode(name: string, node: Node | undefined): void {
     const { nodeName, ...before } = this.#here
-    if (name !== nodeName) return this.#fileOtherNode(name, node)
+    if (name !== nodeName) {
+      if (node === undefined) this.#otherNodes.delete(name)
+      else this.#otherNodes.set(name, node.addresses)
+      return
+    }
     this.#node = node
     this.#lastKnown.take(node)
     const { zone = '', addresses = [] } = this.#lastKnown.node ?? {}
@@ -253,12 +257,6 @@ export class Registry {
     for (const [key, service] of this.#services)
       if (service.sourceRanges !== undefined || this.#ways.concern(service))
         this.#unbuilt.add(key)
-  }
-
-  #fileOtherNode(name: string, node: Node | undefined): void {
-    for (const [address, other] of this.#otherNodes)
-      if (other === name) this.#otherNodes.delete(address)
-    for (const address of node?.addresses ?? []) this.#otherNodes.set(address, name)
   }
 
   /** In any order: who has a VIP depends on all that claim it, not on who came first. */

@@ -8,13 +8,7 @@ import type { Problem, Snapshot } from '../model/snapshot.ts'
 import { serverAt } from '../source/routes/own-resolver.ts'
 import type { Source } from '../source/source.ts'
 import { type Cidr, cidrContains, parseCidr } from '../util/cidr.ts'
-import {
-  type AddressPort,
-  familyOf,
-  type IpFamily,
-  ipFamilies,
-  isLoopback,
-} from '../util/ip.ts'
+import { familyOf, type IpFamily, ipFamilies, isLoopback } from '../util/ip.ts'
 import type { ClusterFacts, NodeParts, ProxyOptions } from './options.ts'
 
 export const clusterFacts = (
@@ -52,14 +46,11 @@ export const clusterFacts = (
   }
 }
 
-/**
- * Whether an interface of this host has an address, without those that modes and captures put there:
- * they put some on `lo`, but none that the source dials.
- */
-export const hostHas = (address: string, dials: readonly AddressPort[]): boolean => {
-  const isOurs = (one: string): boolean => dials.every(dial => dial.address !== one)
-  const family = familyOf(address)
-  return family !== undefined && nodeAddresses(family, { has: isOurs }).includes(address)
+/** Whether this host has an address, other than by a capture, which has none that the source dials. */
+export const hostHas = (address: string, { dials }: Pick<Source, 'dials'>): boolean => {
+  const isOurs = (one: string) => dials?.().every(dial => dial.address !== one) ?? true
+  const family = familyOf(address) ?? 'IPv4'
+  return nodeAddresses(family, { has: isOurs }).includes(address)
 }
 
 /** As they are now. */

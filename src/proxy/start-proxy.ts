@@ -42,7 +42,6 @@ import { sayEnded } from './control/say-ended.ts'
 import { createTraffic, type Traffic } from './traffic.ts'
 
 const longestReloadMs = 10_000
-const noServers: ProxyServers['bound'] = []
 
 /**
  * Puts the parts together and starts them: source -> registry -> snapshots -> reconciler ->
@@ -70,8 +69,8 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
     judge: checks.judge,
     ...(source.dials && { dials: () => source.dials?.() ?? [] }),
     host: {
-      servers: () => listening?.bound ?? noServers,
-      has: address => hostHas(address, source.dials?.() ?? []),
+      servers: () => listening?.bound ?? [],
+      has: address => hostHas(address, source),
     },
   })
   const emit = (event: ClusterEvent): void => node.emit?.(withUid(event, registry))

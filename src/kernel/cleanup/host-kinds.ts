@@ -28,6 +28,7 @@ export const hostKinds = (
   run: RunTool = runTool,
 ): readonly Kind[] => {
   const { chain, nftablesTable, ipvs = false, captures = false, byOther, sysctl } = inUse
+  const isAlone = Object.keys(inUse).length === 0
   return [
     sysctlsKind(hostSysctls(), sysctl),
     nftablesKind(run, nftablesTable),
@@ -36,8 +37,7 @@ export const hostKinds = (
         iptablesKind(run, family, mode, chain, byOther),
       ),
     ),
-    ...(captures ? [] : [proxyFlowsKind(run)]),
-    ...(Object.keys(inUse).length > 0 ? [] : [endpointFlowsKind(run)]),
+    ...(captures ? [] : [flowsKind(run, isAlone ? udpVipsLeft : async () => [])]),
     ...(ipvs
       ? []
       : [
@@ -80,50 +80,36 @@ const put = (sysctls: Sysctls, sysctl: RememberedSysctl): Leftover => ({
 })
 
 /**
- * Flows to a userspace Usher that is gone. After the rules that make them: else a SYN that
- * comes again makes a new one. Before those that keep the proxy address silent: else it is
- * answered by a reset. No thing by itself, so that it is not listed.
+ * Flows to a userspace Usher that is gone, and where no other proxy runs (`vips`) those that rules
+ * of kernel modes have led to endpoints: with any other rule of NAT they would go on. After the rules
+ * that make them: else a SYN that comes again makes a new one. Before those that keep the proxy
+ * address silent: else it is answered by a reset. No thing by itself, so that it is not listed.
  */
-const proxyFlowsKind = (run: RunTool): Kind => ({
-  name: 'flows to a userspace Usher',
-  find: async () => ({
-    leftovers: [{ what: [], stage: 'flows', remove: () => removeFlows(run) }],
-    stays: [],
-  }),
-})
-
-/**
- * Flows of UDP to endpoints, by the rules of kernel modes, which tell whose they are until they go:
- * what is sent on goes where it went as long as the host has any rule of NAT. They are another
- * proxy's where one runs.
- */
-const endpointFlowsKind = (run: RunTool): Kind => ({
-  name: 'flows of UDP Services',
+const flowsKind = (run: RunTool, vips: typeof udpVipsLeft): Kind => ({
+  name: 'flows',
   find: async () => {
-    const vips = await Promise.all(ipFamilies.map(family => udpVipsLeft(run, family)))
-    const gone = vips.flat().map(vip => ({ ...vip, to: [] }))
-    const remove = () => removeFlowsOf(gone)
+    const left = await Promise.all(ipFamilies.map(family => vips(run, family)))
+    const remove = () => removeFlows(run, left.flat())
     return { leftovers: [{ what: [], stage: 'flows', remove }], stays: [] }
   },
 })
 
-const removeFlowsOf = async (vips: readonly FlowVip[]): Promise<readonly Stay[]> => {
+const removeFlows = async (
+  run: RunTool,
+  vips: readonly FlowVip[],
+): Promise<readonly Stay[]> => {
+  for (const family of ipFamilies) await forgetProxyFlows(run, family)
   const cleaner = conntrackCleaner({
     clock: systemClock,
     proxyAddress: () => undefined,
     ownAddresses: family =>
       Object.values(networkInterfaces()).flatMap((all = []) =>
-        all.filter(one => one.family === family).map(({ address }) => address),
+        all.flatMap(one => (one.family === family ? one.address : [])),
       ),
     nodePortCidrs: () => undefined,
     failed: () => {},
   })
   await cleaner.forgetFlows(vips)
-  const { problem } = cleaner
-  return problem === '' ? [] : [{ what: 'flows of UDP Services', why: problem }]
-}
-
-const removeFlows = async (run: RunTool): Promise<readonly Stay[]> => {
-  for (const family of ipFamilies) await forgetProxyFlows(run, family)
-  return []
+  const why = cleaner.problem
+  return why === '' ? [] : [{ what: 'flows of UDP Services', why }]
 }
