@@ -12,11 +12,11 @@ import { apiService, type Host, OwnWays } from './own-ways.ts'
 import { PublishedMap } from './published-map.ts'
 import { sameSlice } from './same.ts'
 import type { Change, EndpointSlice, Node, Service, ServiceCIDR } from './service.ts'
-import { healthCheckOf } from './service-health.ts'
 import { buildServicePorts, type Here } from './service-ports.ts'
 import { serviceProblems } from './service-problems.ts'
-import type { Problem, Snapshot } from './snapshot.ts'
+import type { Problem, ServiceHealthCheck, ServicePort, Snapshot } from './snapshot.ts'
 import { SnapshotTable, type BuiltService } from './snapshot-table.ts'
+import { type Claim, isHealthCheck } from './claim.ts'
 import { VipClaims } from './vip-claims.ts'
 
 export type { CheckedOut, PendingChanges } from './change-tracker.ts'
@@ -82,9 +82,9 @@ export class Registry {
   readonly #unbuilt = new Set<string>()
   #node: Node | undefined
   #here: Here
-  #ways: OwnWays
+  #ways = new OwnWays(noDials, [], noHost)
   /** API servers have come or gone. */
-  #hasNewWays = false
+  #hasNewWays = true
   #problems: readonly Problem[] = []
   #problemsFrom: readonly unknown[] = []
 
@@ -94,7 +94,6 @@ export class Registry {
     this.#judge = judge
     this.#dials = options.dials ?? (() => noDials)
     this.#host = options.host ?? noHost
-    this.#ways = new OwnWays(noDials, [], this.#host)
     this.#changes = new ChangeTracker(startedAt)
     this.#here = { nodeName, zone: '', addresses: [] }
   }
@@ -317,3 +316,37 @@ export class Registry {
 
 const hasZoneHints = ({ endpoints }: EndpointSlice): boolean =>
   endpoints.some(({ zoneHints }) => zoneHints.length > 0)
+
+/**
+ * What a Service's healthCheckNodePort says in one family, from its ServicePorts of both.
+ * Undefined when it has no such port (`won`: what it has of what it claims), or is not there in the
+ * family.
+ *
+ * An endpoint that serves only because it terminates does not count: load balancers are
+ * to look elsewhere while what still arrives is served (KEP-1669).
+ */
+const healthCheckOf = (
+  { namespace, name, healthCheckNodePort }: Service,
+  won: readonly Claim[],
+  servicePorts: readonly ServicePort[],
+  family: IpFamily,
+  nodeName: string,
+): ServiceHealthCheck | undefined => {
+  const isItsOwn = won.some(claim => claim.family === family && isHealthCheck(claim))
+  if (!isItsOwn) return undefined
+  const ports = servicePorts.filter(port => port.family === family)
+  if (ports.length === 0) return undefined
+  const local = new Set<string>()
+  for (const { endpoints } of ports) {
+    for (const endpoint of endpoints) {
+      if (!endpoint.ready || nodeName === '') continue
+      if (endpoint.nodeName === nodeName) local.add(endpoint.address)
+    }
+  }
+  return {
+    namespace,
+    serviceName: name,
+    port: healthCheckNodePort,
+    localReady: local.size,
+  }
+}

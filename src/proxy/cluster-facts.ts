@@ -47,8 +47,9 @@ export const clusterFacts = (
 }
 
 /** Whether this host has an address, other than by a capture, which has none that the source dials. */
-export const hostHas = (address: string, { dials }: Pick<Source, 'dials'>): boolean => {
-  const isOurs = (one: string) => dials?.().every(dial => dial.address !== one) ?? true
+export const hostHas = (address: string, source: Pick<Source, 'dials'>): boolean => {
+  const isOurs = (one: string) =>
+    source.dials?.().every(({ address: own }) => own !== one) ?? true
   const family = familyOf(address) ?? 'IPv4'
   return nodeAddresses(family, { has: isOurs }).includes(address)
 }

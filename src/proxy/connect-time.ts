@@ -80,14 +80,8 @@ export const createConnectTime = async (
     looks: (servicePort, vip) => part.looks(servicePort, vip),
     status: () => part.status(),
     metrics: snapshots => part.metrics(snapshots),
-    leave: async mode => {
-      await retry.stop()
-      await part.leave(mode)
-    },
-    close: async mode => {
-      await retry.stop()
-      await part.close(mode)
-    },
+    leave: mode => retry.stop().then(() => part.leave(mode)),
+    close: mode => retry.stop().then(() => part.close(mode)),
   }
 }
 

@@ -38,7 +38,7 @@ import { type ConnectTimePart, createConnectTime } from './connect-time.ts'
 import { noNode, type ProxyDeps, type RunningProxy, type Shared } from './options.ts'
 import { type ProxyServers, startServers } from './servers.ts'
 import { ServiceChecks } from './service-checks.ts'
-import { sayEnded } from './control/say-ended.ts'
+import { sayEnded } from './control/orders.ts'
 import { createTraffic, type Traffic } from './traffic.ts'
 
 const longestReloadMs = 10_000

@@ -291,3 +291,18 @@ t.test('this node', async t => {
     t.strictSame(rangesOf(registry)[0], ['192.0.2.0/24', '203.0.113.1/32'])
   })
 })
+
+t.test('an address of two other Nodes is one as long as one of them has it', async t => {
+  const registry = new Registry({ nodeName: 'n1' })
+  const has = (name: string) => put(node(name, { addresses: ['192.0.2.9'] }))
+  for (const [going, staying] of [
+    ['n2', 'n3'],
+    ['n3', 'n2'],
+  ] as const) {
+    registry.apply([has('n2'), has('n3')])
+    registry.apply([gone('Node', going)])
+    t.strictSame([...registry.otherNodes()], [['192.0.2.9', staying]])
+  }
+  registry.apply([has('n3'), put(node('n3', { addresses: [] })), gone('Node', 'n2')])
+  t.equal(registry.otherNodes().size, 0)
+})

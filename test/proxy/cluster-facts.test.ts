@@ -3,6 +3,7 @@ import { Registry } from '../../src/model/registry.ts'
 import { nodePortCidrs } from '../../src/kernel/node-port-cidrs.ts'
 import {
   clusterFacts,
+  hostHas,
   nodePortProblems,
   onLoopback,
 } from '../../src/proxy/cluster-facts.ts'
@@ -82,4 +83,15 @@ t.test('addresses of node ports that match nothing are a problem', async t => {
       `${words.join()} in ${mode} mode, ${flag}`,
     )
   }
+})
+
+t.test('addresses of this host are those of its interfaces', async t => {
+  const source = new (class {
+    readonly #dials = [{ address: '192.0.2.7', port: 6443 }]
+    dials() {
+      return this.#dials
+    }
+  })()
+  t.equal(hostHas('127.0.0.1', source), true)
+  t.equal(hostHas('192.0.2.7', source), false)
 })
