@@ -7,11 +7,7 @@ type Table<T> = readonly Metric<T>[]
 /** Milliseconds between two looks at the event loop; part of each measured value. */
 const delayResolutionMs = 100
 
-/**
- * Figures of the process. Own code instead of prom-client's default set, which reads
- * /proc/self/fd synchronously and lists all handles: 12 ms of a stopped event loop at
- * 8000 sockets.
- */
+/** Figures of the process. */
 export interface ProcessFigures {
   readonly cpuSeconds: number
   /** Unix time, seconds. */
@@ -71,7 +67,7 @@ const countOpenFds = async (): Promise<number | undefined> =>
       (await readdir('/proc/self/fd')).length - 1
     : undefined
 
-/** Of the process, named as Prometheus' client libraries do; prom-client writes them. */
+/** Of the process, named as Prometheus' client libraries do. */
 export const processTable: Table<ProcessFigures> = [
   counter(
     'process_cpu_seconds_total',
@@ -139,7 +135,7 @@ export interface HealthReadings {
   readonly version: string
 }
 
-/** Written by prom-client, too, after those of the process. */
+/** At the end of a scrape. */
 export const healthTable: Table<HealthReadings> = [
   gauge(
     'usher_healthy',

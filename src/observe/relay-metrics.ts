@@ -3,15 +3,17 @@ import {
   type BindState,
   dialBuckets,
   holdBuckets,
+  type EndpointStats,
   type ListenerCounters,
+  type ListenerStats,
   type WorkerStats,
 } from '../relay/relay.ts'
 import { counter, gauge, histogram, type Metric, type Sample } from './exposition.ts'
-import type { EndpointPath, RelayTotals, ServicePortTotals } from './relay-totals.ts'
+import type { RelayTotals } from './joined-listeners.ts'
 
 type Counters = Readonly<ListenerCounters>
 type Tally = Readonly<Record<string, number>>
-type Of = ServicePortTotals['protocol'] | 'both'
+type Of = ListenerStats['protocol'] | 'both'
 
 const servicePort = ['service_port', 'protocol']
 const endpoint = [...servicePort, 'endpoint']
@@ -19,24 +21,41 @@ const endpoint = [...servicePort, 'endpoint']
 /** A line for each ServicePort of a protocol. */
 const each = (of: Of, read: (counters: Counters) => number) =>
   function* ({ servicePorts }: RelayTotals): Generator<Sample> {
-    for (const { protocol, labels, counters } of servicePorts)
-      if (of === 'both' || of === protocol) yield [labels, read(counters)]
+    for (const { name, protocol, counters } of servicePorts)
+      if (of === 'both' || of === protocol) yield [[name, protocol], read(counters)]
   }
 
 /** A line for each key of a tally, which is the last label. */
 const eachKey = (of: Of, read: (counters: Counters) => Tally) =>
   function* ({ servicePorts }: RelayTotals): Generator<Sample> {
-    for (const { protocol, labels, counters } of servicePorts) {
+    for (const { name, protocol, counters } of servicePorts) {
       if (of !== 'both' && of !== protocol) continue
       for (const [key, value] of Object.entries(read(counters)))
-        yield [[...labels, key], value]
+        yield [[name, protocol, key], value]
     }
   }
 
-/** A line for each endpoint of which the kernel was asked. */
-const eachPath = (read: (path: EndpointPath) => number) =>
-  function* ({ paths }: RelayTotals): Generator<Sample> {
-    for (const path of paths) yield [path.labels, read(path)]
+type Path = Required<Pick<EndpointStats, 'rttMs' | 'retransmits'>>
+
+/** A line for each endpoint of which the kernel was asked: a connection has been to it. */
+const eachPath = (read: (path: Path) => number) =>
+  function* ({ servicePorts }: RelayTotals): Generator<Sample> {
+    for (const { name, protocol, endpoints } of servicePorts)
+      for (const { key, rttMs = 0, retransmits = 0 } of endpoints)
+        if (rttMs > 0) yield [[name, protocol, key], read({ rttMs, retransmits })]
+  }
+
+/** A histogram of times; an idle ServicePort has none. */
+const eachTimes = (
+  bounds: readonly number[],
+  read: (counters: Counters) => readonly [counts: readonly number[], sum: number],
+) =>
+  function* ({ servicePorts }: RelayTotals): Generator<Sample> {
+    for (const { name, protocol, counters } of servicePorts) {
+      const [counts, sum] = read(counters)
+      if (counts.some(count => count > 0))
+        yield [[name, protocol], { bounds, counts, sum }]
+    }
   }
 
 const eachWorker = (read: (worker: WorkerStats) => number) =>
@@ -91,13 +110,7 @@ export const relayMetrics: readonly Metric<RelayTotals>[] = [
     'usher_dial_duration_seconds',
     'Time a successful attempt to connect to an endpoint took.',
     servicePort,
-    function* ({ servicePorts }) {
-      for (const { labels, counters } of servicePorts) {
-        const { dialSeconds: counts, dialSecondsSum: sum } = counters
-        if (counts.some(count => count > 0))
-          yield [labels, { bounds: dialBuckets, counts, sum }]
-      }
-    },
+    eachTimes(dialBuckets, counters => [counters.dialSeconds, counters.dialSecondsSum]),
   ),
   gauge(
     'usher_connections_held',
@@ -115,13 +128,7 @@ export const relayMetrics: readonly Metric<RelayTotals>[] = [
     'usher_hold_duration_seconds',
     'Time that TCP connections waited for an endpoint, of those that were connected to one.',
     servicePort,
-    function* ({ servicePorts }) {
-      for (const { labels, counters } of servicePorts) {
-        const { holdSeconds: counts, holdSecondsSum: sum } = counters
-        if (counts.some(count => count > 0))
-          yield [labels, { bounds: holdBuckets, counts, sum }]
-      }
-    },
+    eachTimes(holdBuckets, counters => [counters.holdSeconds, counters.holdSecondsSum]),
   ),
   gauge(
     'usher_connections_queued',
@@ -149,8 +156,8 @@ export const relayMetrics: readonly Metric<RelayTotals>[] = [
     'Lines of the access log that were made, whatever has become of them; only of ServicePorts that have one.',
     servicePort,
     function* ({ servicePorts }) {
-      for (const { labels, counters } of servicePorts)
-        if (counters.accessLines > 0) yield [labels, counters.accessLines]
+      for (const { name, protocol, counters } of servicePorts)
+        if (counters.accessLines > 0) yield [[name, protocol], counters.accessLines]
     },
   ),
   gauge(
@@ -220,7 +227,13 @@ export const relayMetrics: readonly Metric<RelayTotals>[] = [
     'usher_listeners',
     'Addresses Usher should listen on, by what has become of them; closed ones have no endpoint to serve them.',
     ['state'],
-    ({ binds }) => bindStates.map((state): Sample => [[state], binds[state]]),
+    ({ servicePorts }) => {
+      const binds = servicePorts.flatMap(one => one.binds)
+      return bindStates.map((state): Sample => [
+        [state],
+        binds.filter(bind => bind.state === state).length,
+      ])
+    },
   ),
   gauge(
     'usher_fds_used',

@@ -1,4 +1,3 @@
-import { Registry as MetricsRegistry } from 'prom-client'
 import type { OperatorOrders } from '../mode/operator-orders.ts'
 import type { Reconciler } from '../mode/reconciler.ts'
 import type { Registry } from '../model/registry.ts'
@@ -167,7 +166,6 @@ const metricsOf = (deps: AdminDeps, probes: ProbeCounts): Metrics => {
   const { version, source, registry, node, traffic, control } = deps
   const { syncMetrics, reconciler, health } = control
   return createMetrics({
-    registry: new MetricsRegistry(),
     stats: () => relayStats(traffic),
     health: () => ({
       healthy: health.report().healthy,
