@@ -1,7 +1,6 @@
 import { Backoff } from '../util/backoff.ts'
 import type { Clock, Timer } from '../util/clock.ts'
 import { Turns } from '../util/turns.ts'
-import type { Probe } from './probe.ts'
 import { cidrContains, parseCidr } from '../util/cidr.ts'
 import { ipFamilies, type IpFamily, isLoopback } from '../util/ip.ts'
 import {
@@ -35,8 +34,6 @@ export interface ConntrackDeps {
 
 /** Makes the kernel forget where packets of known flows go (conntrack(8)). */
 export interface ConntrackCleaner {
-  /** Whether entries can be removed here; never rejects. */
-  probe(): Promise<Probe>
   /**
    * Removes the entries of flows that clients sent to one of these VIPs and that go
    * elsewhere than it says, so that the next packet is led by the rules of now. What a
@@ -91,19 +88,6 @@ class Cleaner implements ConntrackCleaner {
   constructor(deps: ConntrackDeps) {
     this.#deps = deps
     this.#stream = deps.stream ?? streamTool
-  }
-
-  async probe(): Promise<Probe> {
-    let version = 'conntrack'
-    try {
-      await this.#stream('conntrack', ['--version'], line => {
-        version = line.replace(/^conntrack v(\S+).*/, 'conntrack $1')
-      })
-      await this.#stream('conntrack', ['--count'], () => {})
-      return { usable: true, detail: version }
-    } catch (error) {
-      return { usable: false, detail: (error as Error).message }
-    }
   }
 
   forgetFlows(vips: readonly FlowVip[]): Promise<number> {

@@ -5,24 +5,34 @@ import {
   type VipPlacement,
 } from '../capture/capture.ts'
 import { flowKeepers } from '../model/service.ts'
-import type { Endpoint, Problem, ServicePort, Snapshot } from '../model/snapshot.ts'
-import { trafficOf } from '../model/traffic.ts'
 import type {
-  Bind,
-  DrainResult,
-  Relay,
-  RelayEndpoint,
-  RelayListener,
+  Endpoint,
+  Problem,
+  ServicePort,
+  Snapshot,
+  Target,
+} from '../model/snapshot.ts'
+import { trafficOf } from '../model/traffic.ts'
+import {
+  type Bind,
+  type DrainResult,
+  type Relay,
+  type RelayEndpoint,
+  type RelayListener,
+  bindKey,
+  type EndpointChoice,
+  type RelayFront,
 } from '../relay/relay.ts'
 import { joinHostPort } from '../util/ip.ts'
 import { KeyedList } from '../util/keyed-list.ts'
-import { relayFronts } from './fronts.ts'
 import { unservedPlacement } from './placements.ts'
 import { type Loop, LoopCutter } from './loops.ts'
 import type { Mode } from './mode.ts'
 import type { NodeClientsWatch } from './node-clients.ts'
 import type { OperatorOrders } from './operator-orders.ts'
 import { joinLists, listOfServicePorts } from '../model/service-port-list.ts'
+import { sameTarget, type VipGroup, vipGroups } from '../capture/vip-group.ts'
+import { rangesOf } from '../util/address-ranges.ts'
 
 /** The userspace mode: a capture that leads traffic to a relay that listens. */
 export class UserspaceMode implements Mode {
@@ -172,3 +182,60 @@ const loopProblem = ({ listener, endpoint }: Loop): Problem => ({
   field: 'endpoints',
   message: `endpoint ${endpoint.key} leads back to this Service; it is left out`,
 })
+
+/** The addresses of a placed ServicePort, together where their clients get the same. */
+export const relayFronts = ({ servicePort, vips }: Placement): readonly RelayFront[] => {
+  const groups = vipGroups(servicePort)
+  const bindsOf = new Map<VipGroup, Map<string, Bind>>()
+  const taken = new Set<string>()
+  for (const { vip, binds } of vips) {
+    const group = groups[vip.kind]
+    const found = bindsOf.get(group) ?? new Map<string, Bind>()
+    for (const bind of binds) {
+      const key = bindKey(bind)
+      // VIPs without an address of their own share a proxy port. A node port of UDP may
+      // meet another VIP, which goes first as in kube-proxy's rules.
+      if (!taken.has(key)) found.set(key, bind)
+      taken.add(key)
+    }
+    if (found.size > 0) bindsOf.set(group, found)
+  }
+  return Array.from(bindsOf, ([group, binds]) => ({
+    binds: [...binds.values()],
+    ...rulesOf(servicePort, group),
+  }))
+}
+
+type Rules = Omit<RelayFront, 'binds'>
+
+const rulesOf = (servicePort: ServicePort, group: VipGroup): Rules => {
+  const { internal, external, externalFromNode, sourceRanges } = servicePort
+  if (group === 'internal') {
+    return {
+      endpoints: choiceOf(servicePort, internal),
+      endpointsFromNode: undefined,
+      allowedClients: undefined,
+      closedReason: reasonOf(internal, 'internalTrafficPolicy'),
+    }
+  }
+  const ranges = group === 'load-balancer' ? sourceRanges : undefined
+  return {
+    endpoints: choiceOf(servicePort, external),
+    endpointsFromNode: sameTarget(external, externalFromNode)
+      ? undefined
+      : choiceOf(servicePort, externalFromNode),
+    allowedClients: ranges && rangesOf(ranges),
+    closedReason:
+      ranges?.length === 0
+        ? `no ${servicePort.family} range in loadBalancerSourceRanges`
+        : reasonOf(external, 'externalTrafficPolicy'),
+  }
+}
+
+const choiceOf = ({ reachable }: ServicePort, { endpoints }: Target): EndpointChoice =>
+  endpoints.length === reachable.length
+    ? 'all'
+    : endpoints.map(({ address, port }) => joinHostPort(address, port))
+
+const reasonOf = ({ verdict }: Target, policy: string): string =>
+  verdict === 'drop' ? `no local endpoints (${policy}: Local)` : 'no endpoints'

@@ -64,6 +64,12 @@ const ok = (contentType: string, body: Body): Answer => ({
   body,
 })
 
+export const plain = (status: number, line: string): Answer => ({
+  status,
+  contentType: text,
+  body: `${line}\n`,
+})
+
 export interface MetricsRoutesExtras {
   /** For `/proxyMode`: what runs; userspace by default. */
   readonly mode?: () => string
@@ -87,7 +93,7 @@ const configz = (config: () => object): Route => ({
 /** The caller is answered first: the end may come at once. */
 const quitRoute = (quit: () => void): Route => ({
   posted: true,
-  answer: () => ({ ...ok(text, 'stopping\n'), sent: quit }),
+  answer: () => ({ ...plain(200, 'stopping'), sent: quit }),
 })
 
 /** The document, or better its pages, because that of 10 000 ServicePorts takes long to make. */

@@ -1,11 +1,10 @@
-import type { Server } from 'node:http'
 import type { Bind } from '../relay/relay.ts'
 import type { Clock, Timer } from '../util/clock.ts'
 import { joinHostPort } from '../util/ip.ts'
 import { listenAdvice } from '../util/listen-advice.ts'
 import type { Routes } from './admin-routes.ts'
 import type { Log } from './log.ts'
-import { smallHttpServer } from './small-http-server.ts'
+import { boundAddress, closeServer, smallHttpServer } from './small-http-server.ts'
 
 export interface AdminServerOptions {
   /** `metrics`, `health`; for the log. */
@@ -27,12 +26,6 @@ export interface AdminServer {
 }
 
 const retryMs = 5000
-const boundAddress = (server: Server): string => {
-  const bound = server.address()
-  return bound === null || typeof bound === 'string'
-    ? ''
-    : joinHostPort(bound.address, bound.port)
-}
 
 /**
  * Starts a small HTTP server for people and probes. Resolves when the first try to
@@ -97,9 +90,7 @@ export const startAdminServer = async (
     close: async () => {
       closed = true
       clock.clearTimeout(retry)
-      const ended = new Promise<void>(resolve => server.close(() => resolve()))
-      server.closeAllConnections()
-      await ended
+      await closeServer(server)
     },
   }
 }

@@ -11,11 +11,11 @@ export const checkTable: readonly Metric<CheckReadings>[] = [
   gauge(
     'usher_endpoint_up',
     '1 for each endpoint that its check finds up, 0 for one that is down; no line for endpoints without a check.',
-    ['service_port', 'protocol', 'endpoint'],
     ({ snapshots, checkOf }) =>
       snapshots.flatMap(({ servicePorts }) =>
         [...servicePorts.values()].flatMap(port => checkSamples(port, checkOf)),
       ),
+    ['service_port', 'protocol', 'endpoint'],
   ),
 ]
 

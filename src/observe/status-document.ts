@@ -3,6 +3,7 @@ import type { Placement, VipPlacement } from '../capture/capture.ts'
 import type { CaptureChoice } from '../capture/fallback-capture.ts'
 import type { ModeChoice } from '../mode/fallback-mode.ts'
 import type { StandingOrder } from '../mode/operator-orders.ts'
+import { unservedPlacement } from '../mode/placements.ts'
 import { loopbackKey } from '../mode/split-services.ts'
 import type { Problem, ServicePort, Snapshot } from '../model/snapshot.ts'
 import type { ChosenRelay } from '../relay/make-relay.ts'
@@ -21,7 +22,7 @@ import {
   endpointStatuses,
   endpointsText,
   timesOf,
-  unplaced,
+  timeText,
   vipStatus,
 } from './status-service-port.ts'
 import type {
@@ -75,8 +76,6 @@ const pausedStatus = (
   const pause = orders.find(({ kind }) => kind === 'pause')
   return pause === undefined || protocol !== 'TCP' ? null : timesOf(pause)
 }
-
-const timeText = (epochMs: number): string => new Date(epochMs).toISOString()
 
 /** A ServicePort with what is known of it. */
 export type Entry = readonly [
@@ -169,7 +168,8 @@ const vipsOf = (
   placed: readonly Placement[],
 ): readonly VipPlacement[] => {
   const [first, ...others] = placed
-  if (first === undefined) return unplaced(servicePort)
+  // It is newer than the last sync.
+  if (first === undefined) return unservedPlacement(servicePort, 'not applied yet').vips
   return others.length === 0 ? first.vips : placed.flatMap(({ vips }) => vips)
 }
 

@@ -11,7 +11,6 @@ import {
   statusRoute,
 } from '../observe/admin-routes.ts'
 import type { Health } from '../observe/health.ts'
-import type { Log } from '../observe/log.ts'
 import { bindMetrics } from '../observe/exposition.ts'
 import {
   clusterTable,
@@ -36,9 +35,8 @@ import type { CheckOf } from '../observe/status-service-port.ts'
 import type { SyncMetrics } from '../observe/sync-metrics.ts'
 import type { RelayStats } from '../relay/relay.ts'
 import type { Source } from '../source/source.ts'
-import type { Clock } from '../util/clock.ts'
 import type { ConnectTimePart } from './connect-time.ts'
-import type { NodeParts, OpenConnections } from './options.ts'
+import type { NodeParts, OpenConnections, Shared } from './options.ts'
 import type { ServiceChecks } from './service-checks.ts'
 import type { Traffic } from './traffic.ts'
 
@@ -51,10 +49,7 @@ interface ControlFigures {
   problems(): readonly Problem[]
 }
 
-export interface AdminDeps {
-  readonly version: string
-  readonly clock: Clock
-  readonly log: Log
+export interface AdminDeps extends Pick<Shared, 'options' | 'clock' | 'log'> {
   readonly source: Source
   readonly node: NodeParts
   readonly registry: Registry
@@ -92,7 +87,7 @@ export const createAdmin = (deps: AdminDeps): Admin => {
     statusWith((await relayStats(traffic)) ?? nothing)
   const statusWith = (stats: RelayStats): StatusInput => {
     return {
-      version: deps.version,
+      version: deps.options.version,
       startedAt,
       draining: isDraining(),
       snapshots: control.reconciler.snapshots(),
@@ -163,7 +158,8 @@ const whyNotEligible = ({ whyNoNode }: NodeParts, registry: Registry): string =>
 }
 
 const metricsOf = (deps: AdminDeps, probes: ProbeCounts): Metrics => {
-  const { version, source, registry, node, traffic, control } = deps
+  const { source, registry, node, traffic, control } = deps
+  const { version } = deps.options
   const { syncMetrics, reconciler, health } = control
   return createMetrics({
     stats: () => relayStats(traffic),

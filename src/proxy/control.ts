@@ -6,7 +6,7 @@ import { close, connections } from './control/connections.ts'
 import { ended } from './control/ended.ts'
 import { drain, undrain, weight } from './control/endpoint-orders.ts'
 import { explain } from './control/explain.ts'
-import { pause, resume } from './control/pauses.ts'
+import { pause, resume } from './control/endpoint-orders.ts'
 import type { Shared } from './options.ts'
 
 type StartDeps = Pick<Shared, 'options' | 'clock' | 'log' | 'orders'> &

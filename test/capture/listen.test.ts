@@ -2,7 +2,7 @@ import t from 'tap'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { Capture, VipPlacement } from '../../src/capture/capture.ts'
 import { boundProxyAddress, listenCapture } from '../../src/capture/listen.ts'
-import type { ListenCaptureDeps } from '../../src/capture/place-service-port.ts'
+import type { ListenCaptureDeps } from '../../src/capture/listen.ts'
 import {
   bindAddresses,
   interfaceAddresses,

@@ -105,7 +105,6 @@ t.test('flows to the named VIPs are forgotten, all others stay', inNetns, async 
   ])
   t.equal(await cleaner.forgetFlows(named), 0, 'nothing there is no error')
   t.equal(await cleaner.forgetFlows([]), 0)
-  t.match(await cleaner.probe(), { usable: true, detail: /^conntrack \d/ })
   t.same(problems, [])
 })
 
@@ -318,7 +317,6 @@ t.test('a tool that is missing is told once, and when it is back', async t => {
     if (missing) throw gone
     return []
   })
-  t.same(await cleaner.probe(), { usable: false, detail: gone.message })
   t.equal(await cleaner.forgetFlows([vip('10.96.0.1', 53)]), 0)
   t.equal(await cleaner.forgetFlows([vip('10.96.0.1', 53)]), 0)
   t.same(problems, [gone.message])

@@ -445,10 +445,7 @@ t.test('what others tell is scraped too', async t => {
     health: () => ({ healthy: true, sourceOk: true, version: '1.2.3' }),
     more: () => [
       ...bindMetrics(probeTable, new ProbeCounts()),
-      ...bindMetrics(
-        [gauge('other', 'Something of another part.', [], () => 5)],
-        undefined,
-      ),
+      ...bindMetrics([gauge('other', 'Something of another part.', () => 5)], undefined),
     ],
   })
   t.teardown(() => metrics.close())

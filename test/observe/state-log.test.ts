@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { Placement, VipPlacement } from '../../src/capture/capture.ts'
-import { ChangeLog } from '../../src/observe/change-log.ts'
+import { ChangeLog } from '../../src/observe/state-log.ts'
 import { ConnectionLog } from '../../src/observe/connection-log.ts'
 import { createLog } from '../../src/observe/log.ts'
 import type { LogLevel } from '../../src/observe/log.ts'

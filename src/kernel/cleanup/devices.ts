@@ -7,7 +7,7 @@ import {
   member,
   nothing,
   type Stay,
-} from './leftover.ts'
+} from './clean-up.ts'
 import { proxyAddressOf } from '../proxy-address.ts'
 import {
   type AddressKind,

@@ -9,7 +9,7 @@ import {
   protocolOf,
   serverText,
 } from '../ipvs/server-id.ts'
-import { type Kind, type Leftover, type Stay, isMissing, nothing } from './leftover.ts'
+import { type Kind, type Leftover, type Stay, isMissing, nothing } from './clean-up.ts'
 
 export interface IpvsDeps {
   readonly run: RunTool

@@ -1,6 +1,6 @@
 import type { IpFamily } from '../../util/ip.ts'
 import { boundClients, type Look } from '../proxier.ts'
-import type { Compiled } from './compile.ts'
+import type { Compiled } from './wanted-state.ts'
 import { protocolOf, type ServerId, serverPlace, serverText } from './server-id.ts'
 import { setName } from './set-names.ts'
 

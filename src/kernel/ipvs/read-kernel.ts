@@ -10,7 +10,7 @@ import {
 } from './device.ts'
 import type { IpvsDeps } from './ipvs-deps.ts'
 import { longTimeoutMs } from './ipvs-tools.ts'
-import type { KnownServer, KnownSet, KnownState } from './known-state.ts'
+import type { KnownServer, KnownSet, KnownState } from './wanted-state.ts'
 import { addressOf, isUdp, portOf, type ServerId } from './server-id.ts'
 import { type SetKind, setName, spareName, vipSetKinds } from './set-names.ts'
 import { savedServers, savedSets, wrongTypes } from './saved.ts'

@@ -1,6 +1,6 @@
 import type { IpFamily } from '../../util/ip.ts'
 import { forEachYielding } from '../../util/yielding.ts'
-import type { KnownServer, KnownSet } from './known-state.ts'
+import type { KnownServer, KnownSet } from './wanted-state.ts'
 import { creation, type SetKind, setKinds, setName, setType } from './set-names.ts'
 import { addressOf, type ServerId } from './server-id.ts'
 

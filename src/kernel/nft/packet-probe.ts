@@ -3,6 +3,10 @@ import net from 'node:net'
 import { isOutOfResources } from '../../util/error-code.ts'
 import type { Clock } from '../../util/clock.ts'
 import type { AddressPort, IpFamily } from '../../util/ip.ts'
+import type { Probe } from '../probe.ts'
+import type { RunTool } from '../run-tool.ts'
+import { deleteAbandoned, deleteTables, listTables, probeTable } from './tables.ts'
+import { isOlder, nftVersion, refusalOf } from './tool-words.ts'
 
 /** Steers connections to the first to the second. */
 export type Steer = (from: AddressPort, to: AddressPort) => Promise<void>
@@ -14,6 +18,36 @@ export type Steer = (from: AddressPort, to: AddressPort) => Promise<void>
  * there is no descriptor or memory, and when steering does.
  */
 export type PacketProbe = (family: IpFamily, steer: Steer) => Promise<boolean | undefined>
+
+/**
+ * Whether nft and the kernel take tables as Usher's: `attempt` has one of another name lead a
+ * connection, and says whether it does, as a PacketProbe. What it makes is taken out, and so is what
+ * a probe that was killed has left. `oldest`: the version of nft that is needed at least. Never rejects.
+ */
+export const probeTables = async (
+  run: RunTool,
+  family: IpFamily,
+  attempt: (table: string) => Promise<boolean | undefined>,
+  oldest: readonly number[] = [],
+): Promise<Probe> => {
+  let nft = 'nft'
+  try {
+    nft = await nftVersion(run)
+    if (isOlder(nft, oldest))
+      throw new Error(`${nft} is too old: ${oldest.join('.')} or newer is needed`)
+    await deleteAbandoned(run, await listTables(run, family))
+    const table = probeTable(family)
+    try {
+      if ((await attempt(table)) !== false) return { usable: true, detail: nft }
+    } finally {
+      await deleteTables(run, [table])
+    }
+    const detail = `${nft} took the rules, but no connection follows them`
+    return { usable: false, detail }
+  } catch (error) {
+    return { usable: false, detail: refusalOf(error, nft) }
+  }
+}
 
 /** Milliseconds for a connection within the host. */
 const patienceMs = 2000

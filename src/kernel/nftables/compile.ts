@@ -1,19 +1,11 @@
 import { clientsPart, guards } from '../nft/clients.ts'
 import type { Element } from '../elements/element-changes.ts'
 import type { Part } from '../nft/parts.ts'
+import type { Compiled } from '../nft/wanted-table.ts'
 import { protocolNumber } from '../nft/tables.ts'
 import type { ServicePort, Target, Vip } from '../../model/snapshot.ts'
 import type { Context } from './context.ts'
 import { pick, type Role } from './picks.ts'
-
-/** All that one ServicePort needs in the table. */
-export interface Compiled {
-  /** Its own. */
-  readonly elements: readonly Element[]
-  /** Those that others may need, too. */
-  readonly shared: readonly Element[]
-  readonly parts: readonly Part[]
-}
 
 /** Pure: the same for the same ServicePort and context. */
 export const compile = (servicePort: ServicePort, context: Context): Compiled => {

@@ -1,3 +1,4 @@
+import { listOfServicePorts } from '../../model/service-port-list.ts'
 import type { Problem, ServicePort, Snapshot, Vip } from '../../model/snapshot.ts'
 import type { Clock } from '../../util/clock.ts'
 import type { IpFamily } from '../../util/ip.ts'
@@ -5,9 +6,10 @@ import { Known } from '../keeper/known.ts'
 import type { Monitor } from '../nft/monitor.ts'
 import { elementTexts } from '../nft/element-texts.ts'
 import { OwnTable } from '../nft/own-table.ts'
-import { partsTexts, removeText } from '../nft/parts.ts'
+import { partsTexts, removeText, type ChainPart, type Part } from '../nft/parts.ts'
 import { listTables } from '../nft/tables.ts'
 import { watchTable } from '../nft/table-watch.ts'
+import { WantedTable } from '../nft/wanted-table.ts'
 import type {
   KernelSettings,
   KernelSync,
@@ -16,12 +18,14 @@ import type {
   ProxierObserver,
 } from '../proxier.ts'
 import { type RunTool, ToolError } from '../run-tool.ts'
+import { compile } from './compile.ts'
 import { type Context, type Form, makeContext, settingsText } from './context.ts'
 import { flowtableProblem, flowtableText, whyNoFlowtable } from './flowtable.ts'
 import { fixedChains, setDefinitions } from './layout.ts'
 import { nftablesLooks } from './looks.ts'
-import { layoutChain, type PartsThere, partsThere } from './parts-there.ts'
-import { WantedTable } from './wanted-table.ts'
+import { shortHash } from '../../util/short-hash.ts'
+import { isClientsChain } from '../nft/clients.ts'
+import { affinitySetOf, isPickChain } from './picks.ts'
 
 export interface NftablesProxierDeps {
   readonly run: RunTool
@@ -37,7 +41,7 @@ export interface NftablesProxierDeps {
 interface Written {
   readonly settings: string
   readonly context: Context
-  readonly wanted: WantedTable
+  readonly wanted: WantedTable<ServicePort>
   readonly did: KernelSync
 }
 
@@ -106,7 +110,8 @@ export class NftablesProxier implements Proxier {
 
   async #partial(snapshot: Snapshot, written: Written): Promise<Written> {
     const { wanted } = written
-    const { parts, elements, idle } = await wanted.take(snapshot, this.#deps.clock.now())
+    const all = listOfServicePorts(snapshot)
+    const { parts, elements, idle } = await wanted.take(all, this.#deps.clock.now())
     const texts = await elementTexts(this.#table.name, elements)
     if (parts.length + texts.length === 0) return { ...written, did: { work: 'nothing' } }
     const gone = idle()
@@ -132,9 +137,10 @@ export class NftablesProxier implements Proxier {
     const fixed = [layoutChain(sets), ...fixedChains(context)]
     const write = async (head: string, there?: PartsThere): Promise<Written> => {
       const { found = [], foreign = [] } = there ?? {}
-      const wanted = new WantedTable(table, context)
+      const wanted = new WantedTable<ServicePort>(table, one => compile(one, context))
       for (const { kind, name } of found) wanted.found(kind, name, clock.now())
-      const { parts, elements } = await wanted.take(snapshot, clock.now())
+      const all = listOfServicePorts(snapshot)
+      const { parts, elements } = await wanted.take(all, clock.now())
       const rest = [...partsTexts(table, fixed), ...parts]
       const others = `${wanted.emptied()}${removeText(table, foreign)}`
       const texts = [head, ...rest, others, ...(await elementTexts(table, elements))]
@@ -195,3 +201,41 @@ const emptyText = (table: string, context: Context): string =>
   Object.entries(setDefinitions(context))
     .map(([name, [kind]]) => `flush ${kind} ${table} ${name}\n`)
     .join('')
+
+/** A chain or a set that is in a table. */
+type Found = Pick<Part, 'kind' | 'name'>
+
+/**
+ * An empty chain that says by its name which sets, maps and flowtable the table was made with:
+ * chains are all that nft lists without reading the elements of sets.
+ */
+export const layoutChain = (definitions: string): ChainPart => {
+  return { kind: 'chain', name: `layout-${shortHash(definitions)}`, rules: [] }
+}
+
+interface PartsThere {
+  /** Left for Services by a process before. */
+  readonly found: readonly Found[]
+  /** Chains of others: one with a hook judges packets whatever leads to it. */
+  readonly foreign: readonly Found[]
+}
+
+/** What is there besides `fixed`, by the names of chains. */
+export const partsThere = (
+  chains: readonly string[],
+  fixed: readonly ChainPart[],
+): PartsThere => {
+  const names = new Set(fixed.map(({ name }) => name))
+  const others = chains.filter(name => !names.has(name))
+  return {
+    found: others.filter(isOwn).flatMap((name): readonly Found[] => {
+      const set = affinitySetOf(name)
+      return set === undefined ? [chain(name)] : [chain(name), { kind: 'set', name: set }]
+    }),
+    foreign: others.filter(name => !isOwn(name)).map(chain),
+  }
+}
+
+const isOwn = (name: string): boolean => isPickChain(name) || isClientsChain(name)
+
+const chain = (name: string): Found => ({ kind: 'chain', name })

@@ -8,10 +8,8 @@ import type {
 import { readyEndpoint } from '../../model/service.ts'
 import type { AddressPort, IpFamily } from '../../util/ip.ts'
 import type { Monitor } from '../nft/monitor.ts'
-import type { PacketProbe } from '../nft/packet-probe.ts'
-import { deleteAbandoned, deleteTables, listTables, probeTable } from '../nft/tables.ts'
-import { isOlder, nftVersion, refusalOf } from '../nft/tool-words.ts'
-import type { Probe } from '../probe.ts'
+import { type PacketProbe, probeTables } from '../nft/packet-probe.ts'
+import { type Probe, probedServicePort } from '../probe.ts'
 import { type KernelSettings, plainSettings } from '../proxier.ts'
 import type { Clock } from '../../util/clock.ts'
 import type { RunTool } from '../run-tool.ts'
@@ -33,10 +31,7 @@ export interface FormProbe extends Probe {
 /** As kube-proxy wants it; 0.9.8 takes what is tried here, and crashes on other changes. */
 const oldest = [1, 0, 1]
 
-const described: Readonly<Record<Form, string>> = {
-  shared: '',
-  own: ', with a map for each Service: large clusters take long',
-}
+const withOwnMaps = ', with a map for each Service: large clusters take long'
 
 /**
  * Has a table as the mode would have, under another name, lead a connection, changes it as
@@ -46,48 +41,34 @@ export const probeForms = async (
   family: IpFamily,
   deps: ProbeDeps,
 ): Promise<FormProbe> => {
-  const { run } = deps
-  let nft = 'nft'
-  let why = ''
-  for (const form of ['shared', 'own'] as const)
-    try {
-      nft = await nftVersion(run)
-      if (isOlder(nft, oldest))
-        throw new Error(`${nft} is too old: 1.0.1 or newer is needed`)
-      await deleteAbandoned(run, await listTables(run, family))
-      if ((await tryForm(family, form, deps)) !== false)
-        return { usable: true, detail: `${nft}${described[form]}`, form }
-      why = `${nft} took the rules, but no connection follows them`
-    } catch (error) {
-      why = refusalOf(error, nft)
-    }
-  return { usable: false, detail: why, form: 'own' }
+  const tryIt = (form: Form): Promise<Probe> =>
+    probeTables(deps.run, family, table => tryForm(family, form, table, deps), oldest)
+  const shared = await tryIt('shared')
+  if (shared.usable) return { ...shared, form: 'shared' }
+  const { usable, detail } = await tryIt('own')
+  return { usable, detail: `${detail}${usable ? withOwnMaps : ''}`, form: 'own' }
 }
 
-const tryForm = async (
+const tryForm = (
   family: IpFamily,
   form: Form,
+  table: string,
   { run, clock, monitor, packetProbe }: ProbeDeps,
 ): Promise<boolean | undefined> => {
-  const table = probeTable(family)
   const observer = { restoreFailed: () => {}, failed: () => {} }
   const deps = { run, clock, monitor, observer, table, form: () => form }
   const proxier = new NftablesProxier(family, deps)
-  try {
-    return await packetProbe(family, async (from, to) => {
-      const settings = settingsOf(family)
-      const before = sample(family)
-      await proxier.sync(snapshotOf(family, before), settings)
-      // Once more as a whole, as when settings change.
-      const unmarked = { ...settings, localDetector: { by: 'none' } } as const
-      await proxier.sync(snapshotOf(family, before), unmarked)
-      // Then a Service comes, with another number of endpoints.
-      const after = [...before, led(family, from, to)]
-      await proxier.sync(snapshotOf(family, after), unmarked)
-    })
-  } finally {
-    await deleteTables(run, [table])
-  }
+  return packetProbe(family, async (from, to) => {
+    const settings = settingsOf(family)
+    const before = sample(family)
+    await proxier.sync(snapshotOf(family, before), settings)
+    // Once more as a whole, as when settings change.
+    const unmarked = { ...settings, localDetector: { by: 'none' } } as const
+    await proxier.sync(snapshotOf(family, before), unmarked)
+    // Then a Service comes, with another number of endpoints.
+    const after = [...before, led(family, from, to)]
+    await proxier.sync(snapshotOf(family, after), unmarked)
+  })
 }
 
 /** Of RFC 5737 and RFC 3849: addresses for documentation, so that nothing real is hit. */
@@ -114,7 +95,7 @@ const sample = (family: IpFamily): readonly ServicePort[] => {
   const address = unused[family]
   const endpoints = [endpointOf({ address, port: 1 }), endpointOf({ address, port: 2 })]
   const plain: ServicePort = {
-    ...servicePortOf(family, 'plain', endpoints),
+    ...probedServicePort(family, 'plain', endpoints),
     vips: vipsAt(address, 1),
     externalTrafficPolicy: 'Local',
     sourceRanges: [address],
@@ -148,7 +129,7 @@ const vipsAt = (address: string, port: number): readonly Vip[] => [
  * masqueraded, and IPv4's loopback has no address for that.
  */
 const led = (family: IpFamily, from: AddressPort, to: AddressPort): ServicePort => ({
-  ...servicePortOf(family, 'led', [endpointOf(to)]),
+  ...probedServicePort(family, 'led', [endpointOf(to)]),
   vips: [{ kind: 'ExternalIP', ...from }],
   externalTrafficPolicy: 'Local',
   externalFromNode: { verdict: 'drop', endpoints: [] },
@@ -160,30 +141,3 @@ const endpointOf = ({ address, port }: AddressPort): Endpoint => ({
   nodeName: 'elsewhere',
   port,
 })
-
-const servicePortOf = (
-  family: IpFamily,
-  key: string,
-  endpoints: readonly Endpoint[],
-): ServicePort => {
-  const forward: Target = { verdict: 'forward', endpoints }
-  return {
-    key,
-    name: `usher/probe:${key}`,
-    namespace: 'usher',
-    serviceName: 'probe',
-    portName: key,
-    protocol: 'TCP',
-    family,
-    vips: [],
-    affinityMs: 0,
-    endpoints,
-    internalTrafficPolicy: 'Cluster',
-    externalTrafficPolicy: 'Cluster',
-    internal: forward,
-    external: forward,
-    externalFromNode: forward,
-    reachable: endpoints,
-    sourceRanges: undefined,
-  }
-}

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { shortHash } from '../../util/short-hash.ts'
-import type { Answer, Route, Routes } from '../admin-routes.ts'
+import { type Answer, plain, type Route, type Routes } from '../admin-routes.ts'
 import type { StatusInput } from '../status-document.ts'
 import { healthSentence } from './page-head.ts'
 import type { Viewers } from './viewers.ts'
@@ -94,12 +94,6 @@ const file = (kind: string, body: string): Answer => ({
   contentType: contentTypes[kind] ?? 'text/plain',
   body,
   headers: { ...guarded, ETag: `"${shortHash(body)}"` },
-})
-
-const plain = (status: number, said: string): Answer => ({
-  status,
-  contentType: 'text/plain; charset=utf-8',
-  body: `${said}\n`,
 })
 
 const takenBy = (viewers: Pick<Viewers, 'takes'>, viewer: string): Answer =>

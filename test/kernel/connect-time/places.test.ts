@@ -8,7 +8,7 @@ import {
   compileExempt,
   exemptGroups,
 } from '../../../src/kernel/connect-time/exempt-clients.ts'
-import type { Features } from '../../../src/kernel/connect-time/forward.ts'
+import type { Features } from '../../../src/kernel/connect-time/programs.ts'
 import { dataPlaneUser } from '../../../src/kernel/data-plane-user.ts'
 import type { ServicePort, Vip } from '../../../src/model/snapshot.ts'
 import { whyNotInstalled } from '../../support/installed.ts'

@@ -1,5 +1,5 @@
 import { Bpf } from '../../../src/kernel/bpf/bpf.ts'
-import type { Features } from '../../../src/kernel/connect-time/forward.ts'
+import type { Features } from '../../../src/kernel/connect-time/programs.ts'
 import { programsFor } from '../../../src/kernel/connect-time/programs.ts'
 import { tableDefinitions } from '../../../src/kernel/connect-time/tables.ts'
 

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { addressOf, readAddressOf } from '../../../src/kernel/connect-time/addresses.ts'
-import { losesUdp, servedUdp } from '../../../src/kernel/connect-time/served-udp.ts'
+import { losesUdp, servedUdp } from '../../../src/kernel/connect-time/udp-ends.ts'
 import type { Endpoint, ServicePort, Vip } from '../../../src/model/snapshot.ts'
 import { canonicalIp, joinHostPort } from '../../../src/util/ip.ts'
 import * as objects from '../../support/objects.ts'

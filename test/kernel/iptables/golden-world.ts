@@ -6,7 +6,7 @@ import type { Snapshot } from '../../../src/model/snapshot.ts'
 import type { IpFamily } from '../../../src/util/ip.ts'
 import { endpoint, node, put } from '../../support/objects.ts'
 import { fullText } from './full-text.ts'
-import type { Features } from '../../../src/kernel/iptables/features.ts'
+import type { Features } from '../../../src/kernel/iptables/full-rules.ts'
 
 /** The node n1, in the zone `here`. Its pods are in 10.180.0.0/24, all in 10.180.0.0/16. */
 export const thisNode = put(
