@@ -1,4 +1,4 @@
-import type { FlowVip } from '../kernel/conntrack-plan.ts'
+import type { FlowVip } from '../kernel/conntrack.ts'
 import type { FlowChanges } from '../kernel/keeper/rule-keeper.ts'
 import { flowKeepers } from '../model/service.ts'
 import type { ServicePort, Snapshot } from '../model/snapshot.ts'

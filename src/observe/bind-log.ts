@@ -1,7 +1,7 @@
 import type { Problem } from '../model/snapshot.ts'
 import type { BindState, Bind } from '../relay/relay.ts'
 import type { Clock } from '../util/clock.ts'
-import { isOnLoopback } from '../mode/split-services.ts'
+import { isOnLoopback } from '../mode/hybrid-mode.ts'
 import { familyOf, joinHostPort } from '../util/ip.ts'
 import { listenAdvice } from '../util/listen-advice.ts'
 import { isUnix } from '../util/unix-address.ts'

@@ -2,7 +2,7 @@ import type {
   ConnectTime,
   ConnectTimeObserver,
 } from '../kernel/connect-time/connect-time.ts'
-import type { LedCount } from '../kernel/connect-time/led-counts.ts'
+import type { LedCount } from '../kernel/connect-time/tables.ts'
 import { counter, gauge, type Sample } from './exposition.ts'
 import type { Log } from './log.ts'
 import type { Table } from './metrics-table.ts'

@@ -1,7 +1,7 @@
 import type { Placement } from '../capture/capture.ts'
 import type { RuleCount } from '../kernel/proxier.ts'
 import type { ModeName } from '../mode/mode.ts'
-import { isOnLoopback } from '../mode/split-services.ts'
+import { isOnLoopback } from '../mode/hybrid-mode.ts'
 import { ipFamilies } from '../util/ip.ts'
 import type { FailingBinds } from './bind-log.ts'
 import { counter, gauge, histogram, type Histogram, type Sample } from './exposition.ts'

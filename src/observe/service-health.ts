@@ -39,25 +39,29 @@ export interface ServiceHealthFailure {
 
 const retryMs = 5000
 
+interface Placed {
+  readonly host: string
+  readonly check: ServiceHealthCheck
+}
+
+interface Unplaced {
+  readonly family: IpFamily
+  readonly check: ServiceHealthCheck
+}
+
 interface Wanted {
   /** By address and Service. */
-  readonly servers: ReadonlyMap<
-    string,
-    { readonly host: string; readonly check: ServiceHealthCheck }
-  >
+  readonly servers: ReadonlyMap<string, Placed>
   /** Those for which there is no address, by family and Service. */
-  readonly nowhere: ReadonlyMap<
-    string,
-    { readonly family: IpFamily; readonly check: ServiceHealthCheck }
-  >
+  readonly nowhere: ReadonlyMap<string, Unplaced>
 }
 
 const wantedOf = (
   snapshots: readonly Snapshot[],
   addresses: Required<ServiceHealthOptions>['addresses'],
 ): Wanted => {
-  const servers = new Map<string, { host: string; check: ServiceHealthCheck }>()
-  const nowhere = new Map<string, { family: IpFamily; check: ServiceHealthCheck }>()
+  const servers = new Map<string, Placed>()
+  const nowhere = new Map<string, Unplaced>()
   for (const { family, healthChecks } of snapshots) {
     if (healthChecks.size === 0) continue
     const hosts = addresses(family) ?? [wildcardOf(family)]
@@ -209,13 +213,7 @@ export class ServiceHealthServers {
 const explain = ({ check, address, error }: ServiceHealthServer): string =>
   `the health check on node port ${check.port} cannot listen on ${address}: ${error}; trying again until the port is free`
 
-const noAddress = ({
-  family,
-  check,
-}: {
-  readonly family: IpFamily
-  readonly check: ServiceHealthCheck
-}): string =>
+const noAddress = ({ family, check }: Unplaced): string =>
   `the health check on node port ${check.port} is not served: no ${family} address of this host is in --nodeport-addresses`
 
 const problem = (

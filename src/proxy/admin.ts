@@ -23,7 +23,7 @@ import {
   versionTable,
 } from '../observe/metrics-table.ts'
 import { createMetrics, type Metrics } from '../observe/metrics.ts'
-import { pageRoutes } from '../observe/page/page-routes.ts'
+import { pageRoutes } from '../observe/page/viewers.ts'
 import { Viewers } from '../observe/page/viewers.ts'
 import { ProbeCounts } from '../observe/probe-counts.ts'
 import {

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { filePins, pinsFolder } from '../kernel/bpf/pins.ts'
 import { connectTimeKind } from '../kernel/cleanup/connect-time.ts'
-import { exemptAtOnce, exemptGroups } from '../kernel/connect-time/exempt-clients.ts'
+import { exemptAtOnce, exemptGroups } from '../kernel/connect-time/tables.ts'
 import { ConnectTime } from '../kernel/connect-time/connect-time.ts'
 import { type ConnectTimeProbe, probeConnectTime } from '../kernel/connect-time/probe.ts'
 import { connectTimeLock, type HostLock, hostLock } from '../kernel/keeper/host-lock.ts'

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { conntrackCleaner } from '../../src/kernel/conntrack.ts'
-import type { FlowVip } from '../../src/kernel/conntrack-plan.ts'
+import type { FlowVip } from '../../src/kernel/conntrack.ts'
 import { streamTool, type StreamTool, ToolError } from '../../src/kernel/run-tool.ts'
 import { systemClock } from '../../src/util/clock.ts'
 import { FakeClock } from '../support/fake-clock.ts'

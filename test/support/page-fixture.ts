@@ -1,7 +1,7 @@
 import type { Test } from 'tap'
 import { readyEndpoint } from '../../src/model/service.ts'
 import type { ServicePort } from '../../src/model/snapshot.ts'
-import { pageRoutes } from '../../src/observe/page/page-routes.ts'
+import { pageRoutes } from '../../src/observe/page/viewers.ts'
 import { Viewers } from '../../src/observe/page/viewers.ts'
 import type { StatusInput } from '../../src/observe/status-document.ts'
 import { newCounters } from '../../src/relay/counters.ts'

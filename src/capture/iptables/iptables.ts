@@ -11,14 +11,8 @@ import { type Backend, installedBackends } from '../../kernel/xtables/backend.ts
 import { fixedChains, holdLine } from './fixed-chains.ts'
 import { takes, tryLines } from '../../kernel/xtables/try-lines.ts'
 import { type TableName, tableNames, type Chain } from '../../kernel/xtables/wanted.ts'
-import {
-  entriesOf,
-  groups,
-  Layout,
-  type LayoutChanges,
-  type Edit,
-  type Ledger,
-} from './layout.ts'
+import { entriesOf, groups, Layout, type LayoutChanges } from './layout.ts'
+import type { Edit, Ledger } from './ledger.ts'
 import { probedRule, type VipRule } from '../vip-rule.ts'
 import { Canary } from '../../kernel/keeper/canary.ts'
 import { Known } from '../../kernel/keeper/known.ts'
@@ -29,7 +23,7 @@ import { captureOwner } from '../../kernel/xtables/kube-chains.ts'
 import { takeOutAll, chainLines, tableText } from '../../kernel/xtables/restore-text.ts'
 import type { SavedTable } from '../../kernel/xtables/saved.ts'
 import { tableNow } from '../../kernel/xtables/table-now.ts'
-import { forgetWaiting } from '../../kernel/forget-proxy-flows.ts'
+import { forgetWaiting } from '../../kernel/conntrack.ts'
 import { jumpRepairs } from '../../kernel/xtables/jumps.ts'
 
 export interface IptablesDeps {

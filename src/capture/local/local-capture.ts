@@ -247,9 +247,7 @@ const whyNotHeld = (error: string | undefined): string => {
 const refusedProblems = (refused: ReadonlyMap<string, string>): readonly Problem[] =>
   [...refused]
     .filter(([address]) => !isOwnAddress(address))
-    .map(([field, why]) => {
-      return { object: 'capture local', field, message: `this VIP is not taken: ${why}` }
-    })
+    .map(([address, why]) => problem(address, `this VIP is not taken: ${why}`))
 
 /** What is wrong; of single VIPs that it is, for their placements say the rest. */
 const addressProblems = (
@@ -260,23 +258,21 @@ const addressProblems = (
   const missing = [...errors].filter(([cidr]) => isVip(cidr, wanted))
   const [first] = missing
   if (first !== undefined)
-    problems.push({
-      object: 'capture local',
-      field: '',
-      message: `${missing.length} of ${wanted.size} VIPs can't be made addresses of this host, ${first.join(': ')}`,
-    })
+    problems.push(
+      problem(
+        '',
+        `${missing.length} of ${wanted.size} VIPs can't be made addresses of this host, ${first.join(': ')}`,
+      ),
+    )
   for (const [cidr, error] of errors) {
     if (isVip(cidr, wanted)) continue
     const isSingle = isSingleAddress(cidr)
     // Of IPv6 ranges nothing else is expected, and every address is had for itself.
     if (!isSingle && cidr.includes(':')) continue
-    problems.push({
-      object: 'capture local',
-      field: cidr,
-      message: isSingle
-        ? `can't be given back: ${error}`
-        : `can't be made this host's as a whole, only address by address: ${error}`,
-    })
+    const what = isSingle
+      ? "can't be given back"
+      : "can't be made this host's as a whole, only address by address"
+    problems.push(problem(cidr, `${what}: ${error}`))
   }
   const six = [...wanted].filter(address => address.includes(':')).length
   if (six >= manyAddresses) problems.push(tooManyAddresses(six))
@@ -284,10 +280,16 @@ const addressProblems = (
 }
 
 /** Of VIPs that were added to this host, which is said to have them, and has not. */
-const lostProblem = (lost: readonly string[]): Problem => ({
+const lostProblem = (lost: readonly string[]): Problem =>
+  problem(
+    lost[0] ?? '',
+    `${lost.length} of the VIPs that were added to this host are not there, this one first: another program takes them away`,
+  )
+
+const problem = (field: string, message: string): Problem => ({
   object: 'capture local',
-  field: lost[0] ?? '',
-  message: `${lost.length} of the VIPs that were added to this host are not there, this one first: another program takes them away`,
+  field,
+  message,
 })
 
 const isSingleAddress = (cidr: string): boolean =>
@@ -296,11 +298,11 @@ const isSingleAddress = (cidr: string): boolean =>
 const isVip = (cidr: string, wanted: ReadonlySet<string>): boolean =>
   isSingleAddress(cidr) && wanted.has(cidr.slice(0, cidr.indexOf('/')))
 
-const tooManyAddresses = (count: number): Problem => ({
-  object: 'capture local',
-  field: 'IPv6',
-  message: `${count} addresses on the loopback interface make the start of each IPv6 connection of this host slower, by about ${((count * 0.25) / 1000).toFixed(1)} ms; with net.ipv6.ip_nonlocal_bind=1 before Usher starts they would be routes, which cost nothing`,
-})
+const tooManyAddresses = (count: number): Problem =>
+  problem(
+    'IPv6',
+    `${count} addresses on the loopback interface make the start of each IPv6 connection of this host slower, by about ${((count * 0.25) / 1000).toFixed(1)} ms; with net.ipv6.ip_nonlocal_bind=1 before Usher starts they would be routes, which cost nothing`,
+  )
 
 type AddressLists = readonly (readonly string[])[]
 

@@ -1,5 +1,5 @@
 import type { Element } from '../../kernel/elements/element-changes.ts'
-import { forgetWaiting } from '../../kernel/forget-proxy-flows.ts'
+import { forgetWaiting } from '../../kernel/conntrack.ts'
 import { Monitor, type SpawnMonitor, spawnMonitor } from '../../kernel/nft/monitor.ts'
 import { clientsPart, guards } from '../../kernel/nft/clients.ts'
 import { elementTexts } from '../../kernel/nft/element-texts.ts'

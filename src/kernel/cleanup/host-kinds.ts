@@ -8,7 +8,7 @@ import type { Kind, Leftover, Stay } from './clean-up.ts'
 import { nftablesKind } from './nftables.ts'
 import { readIfThere } from '../../util/read-text.ts'
 import { ipFamilies } from '../../util/ip.ts'
-import { forgetProxyFlows } from '../forget-proxy-flows.ts'
+import { forgetProxyFlows } from '../conntrack.ts'
 import type { InUse } from './in-use.ts'
 
 /**

@@ -1,7 +1,7 @@
 import { type RunTool, ToolError, isUnsupported } from '../run-tool.ts'
 import { addressesOn, listDevices } from './devices.ts'
 import { isKubeProxySet } from '../ipvs/set-names.ts'
-import { readLoads } from '../ipvs/proc-ip-vs.ts'
+import { readLoads } from '../ipvs/read-kernel.ts'
 import {
   type ServerId,
   addressOf,

@@ -1,9 +1,10 @@
-import { readFile, stat } from 'node:fs/promises'
+import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type StoppableTools, type RunTool, ToolError } from '../run-tool.ts'
 import { forEachAtOnce } from '../../util/at-once.ts'
+import { readIfThere } from '../../util/read-text.ts'
 import { forEachYielding } from '../../util/yielding.ts'
-import { readAddressOf, addressOf } from './addresses.ts'
+import { readAddressOf, addressOf } from './tables.ts'
 import {
   holdNamespace,
   type NamespaceFolders,
@@ -16,7 +17,7 @@ import { type AddressPort, joinHostPort, familyOf } from '../../util/ip.ts'
 import { flowKeepers } from '../../model/service.ts'
 import type { ServicePort } from '../../model/snapshot.ts'
 import { listDiff } from '../../util/list-diff.ts'
-import { isGuarded } from './compile.ts'
+import { isGuarded } from './tables.ts'
 
 export interface UdpEndsDeps {
   readonly tools: Pick<StoppableTools, 'run' | 'stop'>
@@ -54,14 +55,11 @@ export class UdpEnds {
     this.#led = led
     if (!losesUdp(before, led)) return
     const served = servedUdp(led)
-    const ends = staleUdp({
-      run: tools.run,
-      reverse: () => (this.#isStopped ? [] : reverse()),
-    })
+    const ofNow = () => (this.#isStopped ? [] : reverse())
     const earlier = this.#underWay
     const end = async (): Promise<void> => {
       await earlier
-      const why = await ends.end(served)
+      const why = await endStaleUdp({ run: tools.run, reverse: ofNow }, served)
       if (this.#isStopped) return
       // The next one tries all again.
       if (why.length > 0) this.#led = nothing
@@ -92,15 +90,6 @@ interface StaleUdpDeps {
   readonly folders?: NamespaceFolders
 }
 
-interface StaleUdp {
-  /**
-   * Ends connected sockets of UDP that were led to an endpoint that is none of their VIP's now, or by
-   * a VIP that is gone: no hook sees what they send, so they would stay there for ever (cilium#12859).
-   * Call it when the tables are written, with all VIPs. Never rejects; gives what could not be done.
-   */
-  readonly end: (served: ServedUdp) => Promise<readonly string[]>
-}
-
 /** By endpoint, as in `reverse`, the cookies of sockets that were led there and should not stay. */
 type Stale = ReadonlyMap<string, ReadonlySet<string>>
 
@@ -108,33 +97,39 @@ type Stale = ReadonlyMap<string, ReadonlySet<string>>
 const atOnce = 4
 const timeoutMs = 10_000
 
-export const staleUdp = ({ run, reverse, folders }: StaleUdpDeps): StaleUdp => ({
-  end: async served => {
-    const problems = new Map<string, number>()
-    const say = (problem: string): void =>
-      void problems.set(problem, (problems.get(problem) ?? 0) + 1)
-    try {
-      const stale = await findStale(served, reverse())
-      if (stale.size === 0) return []
-      const { namespaces, hidden } = await networkNamespaces(folders)
-      const ports = new Set(Array.from(stale.keys(), each => readAddressOf(each).port))
-      await forEachAtOnce(atOnce, namespaces, async one => {
-        try {
-          if (await mayHavePeersAt(ports, one))
-            await inNamespace(run, one, runSs => endAll(runSs, stale, say))
-        } catch (error) {
-          say(wordsOf(error))
-        }
-      })
-      await forEachAtOnce(atOnce, hidden, async folder => {
-        if (await sees(ports, folder)) say(unseen)
-      })
-    } catch (error) {
-      say(wordsOf(error))
-    }
-    return Array.from(problems, ([problem, times]) => inWords(problem, times))
-  },
-})
+/**
+ * Ends connected sockets of UDP that were led to an endpoint that is none of their VIP's now, or by
+ * a VIP that is gone: no hook sees what they send, so they would stay there for ever (cilium#12859).
+ * Call it when the tables are written, with all VIPs. Never rejects; gives what could not be done.
+ */
+export const endStaleUdp = async (
+  { run, reverse, folders }: StaleUdpDeps,
+  served: ServedUdp,
+): Promise<readonly string[]> => {
+  const problems = new Map<string, number>()
+  const say = (problem: string): void =>
+    void problems.set(problem, (problems.get(problem) ?? 0) + 1)
+  try {
+    const stale = await findStale(served, reverse())
+    if (stale.size === 0) return []
+    const { namespaces, hidden } = await networkNamespaces(folders)
+    const ports = new Set(Array.from(stale.keys(), each => readAddressOf(each).port))
+    await forEachAtOnce(atOnce, namespaces, async one => {
+      try {
+        if (await mayHavePeersAt(ports, one))
+          await inNamespace(run, one, runSs => endAll(runSs, stale, say))
+      } catch (error) {
+        say(wordsOf(error))
+      }
+    })
+    await forEachAtOnce(atOnce, hidden, async folder => {
+      if (await sees(ports, folder)) say(unseen)
+    })
+  } catch (error) {
+    say(wordsOf(error))
+  }
+  return Array.from(problems, ([problem, times]) => inWords(problem, times))
+}
 
 const inWords = (problem: string, times: number): string =>
   `UDP sockets may stay connected to endpoints that are gone: ${problem}${
@@ -232,19 +227,11 @@ const sees = async (ports: ReadonlySet<number>, folder: string): Promise<boolean
   const line = new RegExp(`:(?:${hex.join('|')}) 01 `)
   try {
     const paths = ['udp', 'udp6'].map(name => join(folder, 'net', name))
-    return (await Promise.all(paths.map(readTable))).some(table => line.test(table))
+    const tables = await Promise.all(paths.map(readIfThere))
+    // Without IPv6 there is no udp6.
+    return tables.some(table => line.test(table ?? ''))
   } catch {
     return true
-  }
-}
-
-/** Without IPv6 there is no udp6. */
-const readTable = async (path: string): Promise<string> => {
-  try {
-    return await readFile(path, 'latin1')
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return ''
-    throw error
   }
 }
 

@@ -3,7 +3,7 @@ import type { ServicePort, Snapshot } from '../../model/snapshot.ts'
 import { listDiff } from '../../util/list-diff.ts'
 import { forEachYielding } from '../../util/yielding.ts'
 import { ElementChanges } from '../elements/element-changes.ts'
-import { compile, type Entry } from './compile.ts'
+import { compile, type Entry } from './tables.ts'
 import { type WrittenTable, writtenTables } from './tables.ts'
 
 /** How many elements of each table may be wanted at once. */

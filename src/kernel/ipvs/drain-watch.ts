@@ -1,5 +1,5 @@
 import type { Clock, Timer } from '../../util/clock.ts'
-import type { Loads } from './proc-ip-vs.ts'
+import type { Loads } from './read-kernel.ts'
 import type { Draining } from './wanted-state.ts'
 
 export interface DrainWatchDeps {

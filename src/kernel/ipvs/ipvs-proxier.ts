@@ -35,8 +35,8 @@ import type { ServerId } from './server-id.ts'
 import { WantedState } from './wanted-state.ts'
 import type { KnownState, Touched } from './wanted-state.ts'
 import { forEachYielding } from '../../util/yielding.ts'
-import { type Loads, readLoads } from './proc-ip-vs.ts'
-import { setDamage, setSizes } from './saved.ts'
+import { type Loads, readLoads } from './read-kernel.ts'
+import { setDamage, setSizes } from './read-kernel.ts'
 import { probeIpvs, trySetsAndRules } from './probe.ts'
 
 /** What the kernel has, and what it is made from. */

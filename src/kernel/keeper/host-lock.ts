@@ -1,5 +1,6 @@
 import { connect, createServer, type Server } from 'node:net'
-import type { Clock, Timer } from '../../util/clock.ts'
+import type { Clock } from '../../util/clock.ts'
+import { within } from '../../util/within.ts'
 
 export interface HostLockDeps {
   readonly clock: Clock
@@ -94,14 +95,11 @@ class SocketLock implements HostLock {
   }
 
   async #pause(): Promise<void> {
-    const { clock } = this.#deps
-    let timer: Timer | undefined
-    await new Promise<void>(resolve => {
+    const woken = new Promise<void>(resolve => {
       if (this.#released) resolve()
       this.#wake = resolve
-      timer = clock.setTimeout(resolve, tryEveryMs)
     })
-    clock.clearTimeout(timer)
+    await within(this.#deps.clock, tryEveryMs, woken)
   }
 }
 

@@ -1,8 +1,8 @@
 import type { ServicePort, Vip } from '../../model/snapshot.ts'
-import { affinitySetOf } from './picks.ts'
+import { affinitySetOf } from './compile.ts'
 import { boundClients, type Look } from '../proxier.ts'
 import { compile } from './compile.ts'
-import type { Context } from './context.ts'
+import type { Context } from './compile.ts'
 
 /** By what is written: entries of maps that a packet to the VIP is looked up in, and chains they lead to. */
 export const nftablesLooks = (

@@ -37,7 +37,7 @@ import {
   ToolError,
 } from '../../kernel/run-tool.ts'
 import { proxyAddressOf, proxyCidrOf } from '../../kernel/proxy-address.ts'
-import { forgetWaiting } from '../../kernel/forget-proxy-flows.ts'
+import { forgetWaiting } from '../../kernel/conntrack.ts'
 import { iptablesTables } from '../../capture/iptables/iptables.ts'
 import { nftablesTables } from '../../capture/nftables/nftables.ts'
 import type { ProxyPorts } from '../../capture/proxy-ports.ts'

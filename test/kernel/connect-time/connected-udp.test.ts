@@ -1,5 +1,5 @@
 import t from 'tap'
-import { addressOf } from '../../../src/kernel/connect-time/addresses.ts'
+import { addressOf } from '../../../src/kernel/connect-time/tables.ts'
 import { connectedTo, destroy } from '../../../src/kernel/connect-time/udp-ends.ts'
 
 /** As iproute2 6.1 prints them. */

@@ -4,10 +4,7 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import { mkdirSync, rmdirSync } from 'node:fs'
-import {
-  compileExempt,
-  exemptGroups,
-} from '../../../src/kernel/connect-time/exempt-clients.ts'
+import { compileExempt, exemptGroups } from '../../../src/kernel/connect-time/tables.ts'
 import type { Features } from '../../../src/kernel/connect-time/programs.ts'
 import { dataPlaneUser } from '../../../src/kernel/data-plane-user.ts'
 import type { ServicePort, Vip } from '../../../src/model/snapshot.ts'

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { addressOf, readAddressOf } from '../../../src/kernel/connect-time/addresses.ts'
+import { addressOf, readAddressOf } from '../../../src/kernel/connect-time/tables.ts'
 import { losesUdp, servedUdp } from '../../../src/kernel/connect-time/udp-ends.ts'
 import type { Endpoint, ServicePort, Vip } from '../../../src/model/snapshot.ts'
 import { canonicalIp, joinHostPort } from '../../../src/util/ip.ts'

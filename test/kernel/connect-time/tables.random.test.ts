@@ -3,7 +3,7 @@ import {
   compile,
   compileNodeAddress,
   type Entry,
-} from '../../../src/kernel/connect-time/compile.ts'
+} from '../../../src/kernel/connect-time/tables.ts'
 import { writtenTables } from '../../../src/kernel/connect-time/tables.ts'
 import type { ServicePort, Snapshot } from '../../../src/model/snapshot.ts'
 import { until } from '../../support/until.ts'

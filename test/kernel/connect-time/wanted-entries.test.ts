@@ -1,5 +1,5 @@
 import t from 'tap'
-import { compileNodeAddress } from '../../../src/kernel/connect-time/compile.ts'
+import { compileNodeAddress } from '../../../src/kernel/connect-time/tables.ts'
 import { WantedEntries } from '../../../src/kernel/connect-time/wanted-entries.ts'
 import { clusterIp } from '../../support/service-ports.ts'
 import { snapshotOf } from '../nftables/world.ts'

@@ -1,7 +1,7 @@
 import type { Test } from 'tap'
 import { Bpf } from '../../../src/kernel/bpf/bpf.ts'
 import { noPins, type Pins } from '../../../src/kernel/bpf/pins.ts'
-import { compile, compileNodeAddress } from '../../../src/kernel/connect-time/compile.ts'
+import { compile, compileNodeAddress } from '../../../src/kernel/connect-time/tables.ts'
 import type { Features } from '../../../src/kernel/connect-time/programs.ts'
 import { Steering } from '../../../src/kernel/connect-time/steering.ts'
 import { ElementChanges } from '../../../src/kernel/elements/element-changes.ts'

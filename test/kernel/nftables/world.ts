@@ -1,4 +1,4 @@
-import type { Form } from '../../../src/kernel/nftables/context.ts'
+import type { Form } from '../../../src/kernel/nftables/compile.ts'
 import { NftablesProxier } from '../../../src/kernel/nftables/nftables-proxier.ts'
 import { Monitor, spawnMonitor } from '../../../src/kernel/nft/monitor.ts'
 import { tableOf } from '../../../src/kernel/nft/tables.ts'
