@@ -30,9 +30,7 @@ import type { PortRange, ProxyPorts } from './proxy-ports.ts'
  * the relay itself listens, the VIP or a proxy port. Also what finds proxy ports for the
  * captures with rules.
  */
-export const listenCapture = (deps: ListenCaptureDeps): Capture => new ListenCapture(deps)
-
-class ListenCapture implements Capture {
+export class ListenCapture implements Capture {
   readonly #deps: ListenCaptureDeps
   readonly #placements = new KeyedList<ServicePort, Placement>(listenerId)
   /** Of the answers of LocalAddresses that the placements rest on. */

@@ -26,22 +26,6 @@ export interface ConntrackDeps {
   readonly failed: (problem: string) => void
 }
 
-/** Makes the kernel forget where packets of known flows go (conntrack(8)). */
-export interface ConntrackCleaner {
-  /**
-   * Removes the entries of flows that clients sent to one of these VIPs and that go
-   * elsewhere than it says, so that the next packet is led by the rules of now. What a
-   * later call says of a VIP counts for the earlier ones too. What could not be removed is
-   * tried again by itself. Gives how many entries this turn has removed. Never rejects.
-   */
-  forgetFlows(vips: readonly FlowVip[]): Promise<number>
-  /** Why flows may go on that should have ended; '' when none does. */
-  readonly problem: string
-}
-
-export const conntrackCleaner = (deps: ConntrackDeps): ConntrackCleaner =>
-  new Cleaner(deps)
-
 /** Calls of a tool that can't read filters from its standard input (before 1.4.7). */
 const mostCalls = 32
 /**
@@ -62,9 +46,11 @@ interface Outcome {
   readonly isOvertaken: boolean
 }
 
-class Cleaner implements ConntrackCleaner {
+/** Makes the kernel forget where packets of known flows go (conntrack(8)). */
+export class ConntrackCleaner {
   readonly #stream: StreamTool
   readonly #deps: ConntrackDeps
+  /** Why flows may go on that should have ended; '' when none does. */
   problem = ''
   readonly #turns = new Turns()
   /** What is wanted of each VIP and not done yet: the last word counts. */
@@ -84,6 +70,12 @@ class Cleaner implements ConntrackCleaner {
     this.#stream = deps.stream ?? streamTool
   }
 
+  /**
+   * Removes the entries of flows that clients sent to one of these VIPs and that go
+   * elsewhere than it says, so that the next packet is led by the rules of now. What a
+   * later call says of a VIP counts for the earlier ones too. What could not be removed is
+   * tried again by itself. Gives how many entries this turn has removed. Never rejects.
+   */
   forgetFlows(vips: readonly FlowVip[]): Promise<number> {
     if (vips.length === 0) return Promise.resolve(0)
     for (const vip of vips) this.#wanted.set(nameOf(vip), vip)
@@ -273,7 +265,7 @@ const mostRuns = 50
  * Finding none, which it answers with exit code 1 too, is no failure. Rejects with the tool's
  * other errors, and when entries go faster than 50 runs can follow.
  */
-export const removeEntries = async (run: () => Promise<unknown>): Promise<void> => {
+const removeEntries = async (run: () => Promise<unknown>): Promise<void> => {
   for (let runs = 1; ; runs += 1) {
     try {
       await run()
@@ -542,7 +534,7 @@ const replySourceOf = (line: string): string => {
   )
 }
 
-export const isServed = ({ to }: FlowVip): boolean => to !== undefined && to.length > 0
+const isServed = ({ to }: FlowVip): boolean => to !== undefined && to.length > 0
 
 /** `source` is as `vipKey` has it. */
 const pickOf = (source: string): string =>

@@ -34,15 +34,22 @@ import { joinLists, listOfServicePorts } from '../model/service-port-list.ts'
 import { sameTarget, type VipGroup, vipGroups } from '../capture/vip-group.ts'
 import { rangesOf } from '../util/address-ranges.ts'
 
+export interface UserspaceModeDeps {
+  readonly capture: Capture
+  readonly relay: Relay
+  /** Whether an address is one of this host's. */
+  readonly isLocal: (address: string) => boolean
+  readonly nodeClients: Pick<NodeClientsWatch, 'look' | 'stop'>
+  readonly orders: Pick<OperatorOrders, 'apply'>
+  /** Ends what goes with it: called by `close`, last. */
+  readonly ended?: () => Promise<void>
+}
+
 /** The userspace mode: a capture that leads traffic to a relay that listens. */
 export class UserspaceMode implements Mode {
   readonly name = 'userspace'
-  readonly #capture: Capture
-  readonly #relay: Relay
+  readonly #deps: UserspaceModeDeps
   readonly #loops: LoopCutter
-  readonly #nodeClients: Pick<NodeClientsWatch, 'look' | 'stop'>
-  readonly #orders: Pick<OperatorOrders, 'apply'>
-  readonly #ended: () => Promise<void>
   readonly #listeners = new KeyedList<Placement, RelayListener>(
     placement => placement.listenerId,
   )
@@ -50,24 +57,9 @@ export class UserspaceMode implements Mode {
   #placements: readonly Placement[] = []
   #problems: readonly Problem[] = []
 
-  /**
-   * `isLocal`: whether an address is one of this host's. `ended` ends what goes with it: called by
-   * `close`, last.
-   */
-  constructor(
-    capture: Capture,
-    relay: Relay,
-    isLocal: (address: string) => boolean,
-    nodeClients: Pick<NodeClientsWatch, 'look' | 'stop'>,
-    orders: Pick<OperatorOrders, 'apply'>,
-    ended: () => Promise<void> = async () => {},
-  ) {
-    this.#ended = ended
-    this.#orders = orders
-    this.#nodeClients = nodeClients
-    this.#capture = capture
-    this.#relay = relay
-    this.#loops = new LoopCutter(isLocal)
+  constructor(deps: UserspaceModeDeps) {
+    this.#deps = deps
+    this.#loops = new LoopCutter(deps.isLocal)
   }
 
   get placements(): readonly Placement[] {
@@ -75,16 +67,17 @@ export class UserspaceMode implements Mode {
   }
 
   get problems(): readonly Problem[] {
-    return [...this.#problems, ...this.#capture.problems()]
+    return [...this.#problems, ...this.#deps.capture.problems()]
   }
 
   /** `led`: those that clients are led to; others are listened for, for who is on the way. */
   async sync(snapshots: readonly Snapshot[], led = snapshots): Promise<void> {
+    const { capture, relay, nodeClients, orders } = this.#deps
     const servicePorts = joinLists(snapshots.map(listOfServicePorts))
     const uncarried = servicePorts.filter(isSctp)
     const carried =
       uncarried.length === 0 ? servicePorts : servicePorts.filter(one => !isSctp(one))
-    const placements = await this.#capture.place(carried)
+    const placements = await capture.place(carried)
     const wanted = await this.#listeners.update(placements, listenerOf)
     const { listeners, loops } = await this.#loops.cut(wanted)
     const unserved = await this.#uncarried.update(uncarried, port =>
@@ -94,23 +87,24 @@ export class UserspaceMode implements Mode {
     this.#placements = unserved.length === 0 ? steered : [...steered, ...unserved]
     this.#problems = [...loops.map(loopProblem), ...uncarried.map(sctpProblem)]
     // Before the first client can come.
-    this.#nodeClients.look()
-    await this.#relay.apply(this.#orders.apply(listeners, servicePorts))
-    await this.#capture.steer(steered, snapshots)
+    nodeClients.look()
+    await relay.apply(orders.apply(listeners, servicePorts))
+    await capture.steer(steered, snapshots)
   }
 
   async drain(ms: number): Promise<DrainResult> {
-    await this.#capture.hold()
-    return this.#relay.drain(ms)
+    await this.#deps.capture.hold()
+    return this.#deps.relay.drain(ms)
   }
 
   async close(): Promise<void> {
-    this.#nodeClients.stop()
+    const { capture, relay, nodeClients, ended } = this.#deps
+    nodeClients.stop()
     try {
-      await this.#relay.drain(0)
-      await this.#capture.close()
+      await relay.drain(0)
+      await capture.close()
     } finally {
-      await this.#ended()
+      await ended?.()
     }
   }
 }

@@ -1,5 +1,10 @@
 import { orderKinds, type StandingOrder } from '../mode/operator-orders.ts'
-import { isInternal, type Snapshot, type Target } from '../model/snapshot.ts'
+import {
+  isInternal,
+  type Snapshot,
+  type Target,
+  type ServicePort,
+} from '../model/snapshot.ts'
 import type { SourceStatus } from '../source/source.ts'
 import { ipFamilies } from '../util/ip.ts'
 import {
@@ -10,8 +15,9 @@ import {
   type Metric,
   type Sample,
 } from './exposition.ts'
-import { type Probe, type ProbeCounts, type Tally } from './probe-counts.ts'
+import type { Probe, ProbeCounts, Tally } from './probe-counts.ts'
 import type { ChangeCount, SyncMetrics } from './sync-metrics.ts'
+import { bindText, type CheckOf } from './status-service-port.ts'
 
 /*
  * The table of all metrics, by what they are read from, in the order of /metrics. Three
@@ -305,3 +311,28 @@ export const sourceTable: Table<SourceReadings> = [
     ({ problems }) => problems,
   ),
 ]
+
+interface CheckReadings {
+  readonly snapshots: readonly Snapshot[]
+  readonly checkOf: CheckOf
+}
+
+export const checkTable: readonly Metric<CheckReadings>[] = [
+  gauge(
+    'usher_endpoint_up',
+    '1 for each endpoint that its check finds up, 0 for one that is down; no line for endpoints without a check.',
+    ({ snapshots, checkOf }) =>
+      snapshots.flatMap(({ servicePorts }) =>
+        [...servicePorts.values()].flatMap(port => checkSamples(port, checkOf)),
+      ),
+    ['service_port', 'protocol', 'endpoint'],
+  ),
+]
+
+const checkSamples = (servicePort: ServicePort, checkOf: CheckOf): Sample[] =>
+  servicePort.endpoints.flatMap((endpoint): Sample[] => {
+    const key = bindText(endpoint)
+    const health = checkOf(servicePort, key)
+    if (health === undefined) return []
+    return [[[servicePort.name, servicePort.protocol, key], health.up ? 1 : 0]]
+  })

@@ -165,7 +165,7 @@ export class ProblemLog {
 }
 
 /** Which of all problems have not been there before. */
-export class ProblemNews {
+class ProblemNews {
   #known: ReadonlySet<string> = new Set()
 
   get hasProblems(): boolean {

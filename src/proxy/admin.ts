@@ -2,17 +2,8 @@ import type { OperatorOrders } from '../mode/operator-orders.ts'
 import type { Reconciler } from '../mode/reconciler.ts'
 import type { Registry } from '../model/registry.ts'
 import type { Problem } from '../model/snapshot.ts'
-import { checkTable } from '../observe/check-metrics.ts'
 import {
-  healthRoutes,
-  metricsRoutes,
-  type Route,
-  type Routes,
-  statusRoute,
-} from '../observe/admin-routes.ts'
-import type { Health } from '../observe/health.ts'
-import { bindMetrics } from '../observe/exposition.ts'
-import {
+  checkTable,
   clusterTable,
   orderTable,
   probeTable,
@@ -22,9 +13,17 @@ import {
   syncTable,
   versionTable,
 } from '../observe/metrics-table.ts'
+import {
+  healthRoutes,
+  metricsRoutes,
+  type Route,
+  type Routes,
+  statusRoute,
+} from '../observe/admin-routes.ts'
+import type { Health } from '../observe/health.ts'
+import { bindMetrics } from '../observe/exposition.ts'
 import { createMetrics, type Metrics } from '../observe/metrics.ts'
-import { pageRoutes } from '../observe/page/viewers.ts'
-import { Viewers } from '../observe/page/viewers.ts'
+import { pageRoutes, Viewers } from '../observe/page/viewers.ts'
 import { ProbeCounts } from '../observe/probe-counts.ts'
 import {
   type StatusInput,

@@ -1,5 +1,5 @@
 import type { Placement } from '../capture/capture.ts'
-import type { CaptureChoice } from '../capture/fallback-capture.ts'
+import type { CaptureChoice } from '../capture/capture.ts'
 import {
   isOwnAddress,
   LocalAddresses,
@@ -123,14 +123,14 @@ export const createDataPath = async (
     await accessLog.close()
     connectionLog.close()
   }
-  const mode = new UserspaceMode(
+  const mode = new UserspaceMode({
     capture,
     relay,
-    isOwnAddress,
+    isLocal: isOwnAddress,
     nodeClients,
-    deps.orders,
+    orders: deps.orders,
     ended,
-  )
+  })
   return {
     relay,
     mode,

@@ -1,6 +1,5 @@
 import t from 'tap'
-import { conntrackCleaner } from '../../src/kernel/conntrack.ts'
-import type { FlowVip } from '../../src/kernel/conntrack.ts'
+import { ConntrackCleaner, type FlowVip } from '../../src/kernel/conntrack.ts'
 import { streamTool, type StreamTool, ToolError } from '../../src/kernel/run-tool.ts'
 import { systemClock } from '../../src/util/clock.ts'
 import { FakeClock } from '../support/fake-clock.ts'
@@ -41,7 +40,7 @@ const prepare = async (label: string) => {
     return inside(netns)(command, args, line, options)
   }
   const problems: string[] = []
-  const cleaner = conntrackCleaner({
+  const cleaner = new ConntrackCleaner({
     clock: systemClock,
     stream,
     proxyAddress: family => proxyAddresses[family],
@@ -153,15 +152,16 @@ t.test(
     t.ok(length > 2500)
     const vips = named.map(one => vip(...one))
     // Each takes out what the others have just read.
-    const others = [1, 2].map(() =>
-      conntrackCleaner({
-        clock: systemClock,
-        stream: inside(netns),
-        proxyAddress: family => proxyAddresses[family],
-        ownAddresses: () => [],
-        nodePortCidrs: () => undefined,
-        failed: problem => problems.push(problem),
-      }),
+    const others = [1, 2].map(
+      () =>
+        new ConntrackCleaner({
+          clock: systemClock,
+          stream: inside(netns),
+          proxyAddress: family => proxyAddresses[family],
+          ownAddresses: () => [],
+          nodePortCidrs: () => undefined,
+          failed: problem => problems.push(problem),
+        }),
     )
     const removed = await Promise.all(
       [cleaner, ...others].map(one => one.forgetFlows(vips)),
@@ -180,7 +180,7 @@ const fake = (answer: (args: readonly string[]) => readonly string[]) => {
   const calls: string[] = []
   const problems: string[] = []
   const clock = new FakeClock()
-  const cleaner = conntrackCleaner({
+  const cleaner = new ConntrackCleaner({
     clock,
     stream: async (_command, args, line, options) => {
       const { input = '' } = options ?? {}

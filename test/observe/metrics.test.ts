@@ -1,23 +1,23 @@
 import t from 'tap'
 import type { Test } from 'tap'
 import { bindMetrics, gauge, writeMetrics } from '../../src/observe/exposition.ts'
-import { FailingBinds } from '../../src/observe/bind-log.ts'
+import { FailingBinds } from '../../src/observe/connection-log.ts'
 import { createMetrics } from '../../src/observe/metrics.ts'
 import { modeTable, probeTable } from '../../src/observe/metrics-table.ts'
 import { ProbeCounts } from '../../src/observe/probe-counts.ts'
 import { relayInfoMetrics } from '../../src/observe/relay-metrics.ts'
 import { loopbackTable } from '../../src/observe/rule-metrics-table.ts'
 import { newCounters } from '../../src/relay/counters.ts'
-import { dialBuckets } from '../../src/relay/relay.ts'
+import {
+  dialBuckets,
+  type EndpointStats,
+  type ListenerCounters,
+  type ListenerStats,
+  type RelayStats,
+} from '../../src/relay/relay.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 import { servicePort } from '../support/service-ports.ts'
 import { badNames, parse } from './parse-exposition.ts'
-import type {
-  EndpointStats,
-  ListenerCounters,
-  ListenerStats,
-  RelayStats,
-} from '../../src/relay/relay.ts'
 
 const counters = (some: Partial<ListenerCounters> = {}): ListenerCounters => ({
   ...newCounters(),

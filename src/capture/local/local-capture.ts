@@ -6,7 +6,7 @@ import { type IpFamily, isLoopback, isWildcard } from '../../util/ip.ts'
 import { Turns } from '../../util/turns.ts'
 import { UntilDone, type UntilDoneDeps } from '../../kernel/keeper/until-done.ts'
 import { type Capture, type Placement, listenerId } from '../capture.ts'
-import { listenCapture } from '../listen.ts'
+import { ListenCapture } from '../listen.ts'
 import { type LocalAddresses, nodeAddresses, isOwnAddress } from '../local-addresses.ts'
 import { vipGroups } from '../vip-group.ts'
 import { permissionAdvice } from '../../kernel/permission-advice.ts'
@@ -29,12 +29,6 @@ export interface LocalCaptureDeps extends UntilDoneDeps {
   readonly repaired: (what: string, error: string) => void
 }
 
-/**
- * Without rules of the kernel's: VIPs become addresses of this host, and the relay listens
- * on them. Ranges of ClusterIPs become so as a whole where that is possible.
- */
-export const localCapture = (deps: LocalCaptureDeps): Capture => new LocalCapture(deps)
-
 const noneElsewhere = (): ReadonlyMap<string, string> => new Map()
 
 /** What the host was asked to have. */
@@ -51,7 +45,11 @@ interface Asked {
  */
 const everything: Readonly<Record<IpFamily, string>> = { IPv4: '0.0.0.0/0', IPv6: '::/0' }
 
-class LocalCapture implements Capture {
+/**
+ * Without rules of the kernel's: VIPs become addresses of this host, and the relay listens
+ * on them. Ranges of ClusterIPs become so as a whole where that is possible.
+ */
+export class LocalCapture implements Capture {
   readonly #deps: LocalCaptureDeps
   readonly #listen: Capture
   readonly #wanted = new WantedAddresses()
@@ -77,7 +75,7 @@ class LocalCapture implements Capture {
         return this.problems()
       }),
     )
-    this.#listen = listenCapture({
+    this.#listen = new ListenCapture({
       mode: 'local',
       proxyAddress: () => ({ reason: 'local has no proxy ports' }),
       proxyPortRange: undefined,

@@ -14,7 +14,7 @@ import {
   ipv4Routes,
   ipv6OnLoopback,
   ipv6Routes,
-} from '../host-addresses/address-kind.ts'
+} from '../host-addresses/linux.ts'
 import { listOf, runIpBatch } from '../host-addresses/ip-tool.ts'
 
 export interface Device {

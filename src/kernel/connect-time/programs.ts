@@ -125,7 +125,7 @@ const TCP_ESTABLISHED = 1
  * Leads a client of a VIP to one of its endpoints, before the kernel looks for a route. What is
  * no VIP goes on unchanged.
  */
-export const forward = (family: Family, hook: Hook, features: Features): Program => {
+const forward = (family: Family, hook: Hook, features: Features): Program => {
   const write = new Assembler()
   write.move(context, 1)
   clearStack(write)

@@ -242,7 +242,7 @@ const number = (value: number): string =>
 const padding = '\0'.repeat(4)
 
 /** What counts and what is remembered of clients goes by. */
-export const groupOf = (
+const groupOf = (
   { key, family }: Pick<ServicePort, 'key' | 'family'>,
   role: 'internal' | 'external',
 ): string => hash(`${key} ${family} ${role}`)

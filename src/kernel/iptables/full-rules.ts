@@ -489,7 +489,7 @@ export interface Features {
 }
 
 /** Of nfacct; kube-proxy 1.31 and later show them as metrics. */
-export const counters = {
+const counters = {
   invalidDropped: 'ct_state_invalid_dropped_pkts',
   localhostNodePorts: 'localhost_nps_accepted_pkts',
 } as const

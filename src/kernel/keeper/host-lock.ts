@@ -26,12 +26,6 @@ export interface HostLock {
   release(): Promise<void>
 }
 
-/**
- * An abstract socket (unix(7)): there is one of a name in each network namespace, it needs
- * no directory, and it goes with its process, however that ends.
- */
-export const hostLock = (deps: HostLockDeps): HostLock => new SocketLock(deps)
-
 const defaultName = 'usher-capture'
 /** Of who leads clients as they connect, beside any mode or capture. */
 export const connectTimeLock = 'usher-connect-time'
@@ -45,7 +39,11 @@ const answerWithinMs = 1000
 /** Longest name of a holder that is shown. */
 const mostName = 200
 
-class SocketLock implements HostLock {
+/**
+ * An abstract socket (unix(7)): there is one of a name in each network namespace, it needs
+ * no directory, and it goes with its process, however that ends.
+ */
+export class SocketLock implements HostLock {
   readonly #deps: HostLockDeps
   readonly #path: string
   #server: Server | undefined

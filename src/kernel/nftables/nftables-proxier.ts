@@ -10,12 +10,13 @@ import { type ChainPart, type Named, partsTexts, removeText } from '../nft/parts
 import { listTables, afterIptables, probeTable } from '../nft/tables.ts'
 import { watchTable } from '../nft/table-watch.ts'
 import { WantedTable } from '../nft/wanted-table.ts'
-import type {
-  KernelSettings,
-  KernelSync,
-  Look,
-  Proxier,
-  ProxierObserver,
+import {
+  type KernelSettings,
+  type KernelSync,
+  type Look,
+  type Proxier,
+  type ProxierObserver,
+  boundClients,
 } from '../proxier.ts'
 import { type RunTool, ToolError } from '../run-tool.ts'
 import {
@@ -27,7 +28,6 @@ import {
   affinitySetOf,
   isPickChain,
 } from './compile.ts'
-import { nftablesLooks } from './looks.ts'
 import { shortHash } from '../../util/short-hash.ts'
 import { isClientsChain } from '../nft/clients.ts'
 
@@ -231,15 +231,17 @@ export const partsThere = (
   return {
     found: others.filter(isOwn).flatMap((name): readonly Named[] => {
       const set = affinitySetOf(name)
-      return set === undefined ? [chain(name)] : [chain(name), { kind: 'set', name: set }]
+      return set === undefined
+        ? [chainOf(name)]
+        : [chainOf(name), { kind: 'set', name: set }]
     }),
-    foreign: others.filter(name => !isOwn(name)).map(chain),
+    foreign: others.filter(name => !isOwn(name)).map(chainOf),
   }
 }
 
 const isOwn = (name: string): boolean => isPickChain(name) || isClientsChain(name)
 
-const chain = (name: string): Named => ({ kind: 'chain', name })
+const chainOf = (name: string): Named => ({ kind: 'chain', name })
 
 type SetDefinition = readonly [kind: 'map' | 'set', text: string]
 
@@ -431,3 +433,33 @@ const flowtableProblem = (family: IpFamily, why: string): Problem => ({
   field: family,
   message: `--nftables-flowtable-devices: there is none, because of: ${why}`,
 })
+
+/** By what is written: entries of maps that a packet to the VIP is looked up in, and chains they lead to. */
+const nftablesLooks = (
+  table: string,
+  servicePort: ServicePort,
+  vip: Vip,
+  context: Context,
+): readonly Look[] => {
+  const { elements, parts } = compile({ ...servicePort, vips: [vip] }, context)
+  // Others are slots of endpoints, which the chain draws from.
+  const entries = elements.filter(({ value }) => /^(?:goto |drop$)/.test(value))
+  const chains = new Set(entries.map(({ value }) => value.replace('goto ', '')))
+  const sets = parts.flatMap(({ name }) => affinitySetOf(name) ?? [])
+  return [
+    ...entries.map(({ set, key, value }) => ({
+      what: `map ${set}, ${key} : ${value}`,
+      command: `nft get element ${table} ${set} '{ ${key} }'`,
+    })),
+    ...[...chains]
+      .filter(chain => chain !== 'drop')
+      .map(chain => ({
+        what: `chain ${chain}`,
+        command: `nft list chain ${table} '${chain}'`,
+      })),
+    ...[...new Set(sets)].map(set => ({
+      what: `${boundClients}: set ${set}`,
+      command: `nft list set ${table} '${set}'`,
+    })),
+  ]
+}

@@ -24,10 +24,10 @@ export type SayTrouble = (why: string) => void
 /** Bytes that may wait for a destination that does not take them. */
 export const mostWaitingBytes = 16 * 1024 * 1024
 
-export const tooSlow = 'it takes lines more slowly than they come, and some are dropped'
+const tooSlow = 'it takes lines more slowly than they come, and some are dropped'
 
 /** Lines that wait, in the order of their coming, bounded. */
-export class LineQueue {
+class LineQueue {
   #waiting: Waiting[] = []
   #bytes = 0
 
@@ -66,7 +66,7 @@ export interface Waiting {
 }
 
 /** Of `waiting` one after the other, those from the line number `from` (from 0) to before `to` are lost. */
-export const loseLines = (
+const loseLines = (
   waiting: readonly Waiting[],
   from: number,
   to = Number.POSITIVE_INFINITY,

@@ -27,7 +27,7 @@ export interface ViewersDeps extends LiveLookDeps {
 }
 
 /** Of 32 connections of the server, so that probes get in. */
-export const mostViewers = 4
+const mostViewers = 4
 /** Bytes that wait for one of them. */
 const mostWaiting = 64 * 1024
 /**
@@ -293,7 +293,7 @@ const countedOf = ({ mode, relay }: StatusInput): Head['counted'] => {
 }
 
 /** For a browser without JavaScript, and until the first figures are there. */
-export const healthSentence = (input: StatusInput, now: number): string => {
+const healthSentence = (input: StatusInput, now: number): string => {
   const { verdict, why, about: rest } = pageHead(input)
   const { name, lastGoodAt } = input.source
   const reasons = why.length === 0 ? '' : `: ${why.join('; ')}`
@@ -322,12 +322,7 @@ const pageTick = (
     lateMs: ms(new Map(figures.delays).get(1)),
     busy: Math.round(figures.utilization * 1000) / 1000,
     memory: figures.memory.rss,
-    workers: workers.map(({ thread, restarts: again, hangs, heldBytes }) => ({
-      thread,
-      restarts: again,
-      hangs,
-      heldBytes,
-    })),
+    workers,
     restarts,
   }
 }

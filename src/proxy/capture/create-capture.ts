@@ -1,13 +1,14 @@
-import type { Capture } from '../../capture/capture.ts'
-import { ExclusiveCapture } from '../../capture/exclusive.ts'
+import type { Problem } from '../../model/snapshot.ts'
 import {
+  type Capture,
+  ExclusiveCapture,
   type CaptureName,
   type CaptureStep,
   FallbackCapture,
-} from '../../capture/fallback-capture.ts'
-import { hostLock } from '../../kernel/keeper/host-lock.ts'
-import { boundProxyAddress, listenCapture } from '../../capture/listen.ts'
-import { localCapture } from '../../capture/local/local-capture.ts'
+} from '../../capture/capture.ts'
+import { type HostLock, SocketLock } from '../../kernel/keeper/host-lock.ts'
+import { boundProxyAddress, ListenCapture } from '../../capture/listen.ts'
+import { LocalCapture } from '../../capture/local/local-capture.ts'
 import { addressLog, captureLog } from '../../observe/rule-log.ts'
 import type { RuleTables } from '../../capture/rule-table.ts'
 import { permissionAdvice } from '../../kernel/permission-advice.ts'
@@ -27,7 +28,7 @@ import { inForce, removeLeftovers } from '../remove-leftovers.ts'
 import { KeptAddresses } from '../../capture/kept-addresses.ts'
 import { interfaceAddresses, type LocalAddresses } from '../../capture/local-addresses.ts'
 import { RuleCapture } from '../../capture/rule-capture.ts'
-import { conntrackCleaner } from '../../kernel/conntrack.ts'
+import { ConntrackCleaner, forgetWaiting } from '../../kernel/conntrack.ts'
 import { Families } from '../../kernel/keeper/families.ts'
 import { udpVipsLeft } from '../../kernel/vips-left.ts'
 import {
@@ -37,15 +38,14 @@ import {
   ToolError,
 } from '../../kernel/run-tool.ts'
 import { proxyAddressOf, proxyCidrOf } from '../../kernel/proxy-address.ts'
-import { forgetWaiting } from '../../kernel/conntrack.ts'
 import { iptablesTables } from '../../capture/iptables/iptables.ts'
 import { nftablesTables } from '../../capture/nftables/nftables.ts'
 import type { ProxyPorts } from '../../capture/proxy-ports.ts'
 import type { RuleMetrics } from '../../observe/rule-metrics.ts'
 import type { Stay } from '../../kernel/cleanup/clean-up.ts'
 import type { HostAddresses } from '../../kernel/host-addresses/host-addresses.ts'
-import { linuxHostAddresses } from '../../kernel/host-addresses/linux.ts'
-import { windowsHostAddresses } from '../../kernel/host-addresses/windows.ts'
+import { LinuxHostAddresses } from '../../kernel/host-addresses/linux.ts'
+import { WindowsHostAddresses } from '../../kernel/host-addresses/windows.ts'
 import type { Clock } from '../../util/clock.ts'
 import { ipFamilies, type IpFamily } from '../../util/ip.ts'
 import type { Shared } from '../options.ts'
@@ -101,7 +101,10 @@ const adviceOn = (detail: string): string =>
     .filter(Boolean)
     .join('; or ')
 
-/** Whatever changes the host is one process's business at a time. */
+/**
+ * Whatever changes the host is one process's business at a time. Beside a kernel mode it is this
+ * one's turn by then, and others' things have gone.
+ */
 const alone = (
   deps: CaptureDeps,
   name: string,
@@ -109,43 +112,31 @@ const alone = (
   before: string,
 ): Capture => {
   const { options, system, clock, log, resync, isBesideKernelMode } = deps
-  if (isBesideKernelMode) return besideKernelMode(deps, capture)
-  const lock = hostLock({
+  const lock = new SocketLock({
     clock,
     self: `usher ${options.version}, pid ${process.pid}`,
     waiting: holder =>
       log.warn({ holder }, 'an Usher that captures traffic is here; waiting for its end'),
   })
+  const removeOthers = async (): Promise<readonly Problem[]> => {
+    const object = `capture ${name}`
+    const kinds = hostKinds(inUseByCaptures, system.tools.run)
+    return [
+      ...inForce(object, await withOtherTables(deps, name, 'remove', before)),
+      ...(await removeLeftovers(log, { object, kinds, before })),
+    ]
+  }
   return new ExclusiveCapture(capture, {
     clock,
     resync,
-    lock,
+    lock: isBesideKernelMode ? noLock : lock,
     tools: system.tools,
     keeps: options.keepRules ?? false,
-    removeOthers: async () => {
-      const object = `capture ${name}`
-      const kinds = hostKinds(inUseByCaptures, system.tools.run)
-      return [
-        ...inForce(object, await withOtherTables(deps, name, 'remove', before)),
-        ...(await removeLeftovers(log, { object, kinds, before })),
-      ]
-    },
+    removeOthers: isBesideKernelMode ? async () => [] : removeOthers,
   })
 }
 
-/** It is this process's turn by then, and others' things have gone. */
-const besideKernelMode = (
-  { clock, resync, system }: CaptureDeps,
-  capture: Capture,
-): Capture =>
-  new ExclusiveCapture(capture, {
-    clock,
-    resync,
-    lock: { acquire: async () => true, release: async () => {} },
-    tools: system.tools,
-    keeps: false,
-    removeOthers: async () => [],
-  })
+const noLock: HostLock = { acquire: async () => true, release: async () => {} }
 
 /** All that is left then is of the kernel modes, Usher's or kube-proxy's. */
 const inUseByCaptures: Partial<InUse> = {
@@ -182,7 +173,7 @@ const kindsOf = (deps: CaptureDeps): Readonly<Record<CaptureName, Kind>> => {
 
 const listening = (deps: CaptureDeps, mode: 'listen' | 'vips-only' | 'none'): Capture => {
   const { options, localAddresses, proxyPorts, facts } = deps
-  return listenCapture({
+  return new ListenCapture({
     mode,
     proxyAddress: boundProxyAddress(options.bindAddress),
     proxyPortRange: options.proxyPortRange,
@@ -195,7 +186,7 @@ const listening = (deps: CaptureDeps, mode: 'listen' | 'vips-only' | 'none'): Ca
 
 const local = (deps: CaptureDeps): Capture => {
   const { options, log, system, facts, localAddresses } = deps
-  return localCapture({
+  return new LocalCapture({
     hostAddresses: system.addresses,
     localAddresses,
     nodePortCidrs: facts.nodePortCidrs,
@@ -223,7 +214,7 @@ const rulesCapture = (
     unusable: whyUnusable(probes),
     probe: family => probeRules(system, tables, family),
   })
-  const listen = listenCapture({
+  const listen = new ListenCapture({
     mode: 'none',
     proxyKind: tables.name,
     proxyAddress: family => {
@@ -235,7 +226,7 @@ const rulesCapture = (
     proxyPorts: deps.proxyPorts,
     nodePortCidrs,
   })
-  const conntrack = conntrackCleaner({
+  const conntrack = new ConntrackCleaner({
     clock,
     proxyAddress: family => proxyAddressOf[family],
     ownAddresses: interfaceAddresses,
@@ -322,7 +313,7 @@ export const hostSystem = ({
   const isWindows = (platform ?? process.platform) === 'win32'
   return {
     tools,
-    addresses: isWindows ? windowsHostAddresses(deps) : linuxHostAddresses(deps),
+    addresses: isWindows ? new WindowsHostAddresses(deps) : new LinuxHostAddresses(deps),
     nftables: nftablesTables({
       ...deps,
       ...(onBlind && { onBlind }),

@@ -1,4 +1,4 @@
-import { hostLock } from '../../kernel/keeper/host-lock.ts'
+import { SocketLock } from '../../kernel/keeper/host-lock.ts'
 import {
   interfaceAddresses,
   nodeAddresses as allNodeAddresses,
@@ -6,7 +6,7 @@ import {
 import { hostKinds } from '../../kernel/cleanup/host-kinds.ts'
 import type { InUse } from '../../kernel/cleanup/in-use.ts'
 import { bridgeWarning } from '../../kernel/bridges.ts'
-import { conntrackCleaner } from '../../kernel/conntrack.ts'
+import { ConntrackCleaner } from '../../kernel/conntrack.ts'
 import { tableName } from '../../kernel/nft/tables.ts'
 import { udpVipsLeft } from '../../kernel/vips-left.ts'
 import type {
@@ -79,7 +79,7 @@ export const kernelStep = (
   const setSysctl = (sysctl: string, value: string) => setup.set(sysctl, value)
   const tools = new StoppableTools()
   const kind = makeKind({ run: tools.run, observer, setSysctl })
-  const conntrack = conntrackCleaner({
+  const conntrack = new ConntrackCleaner({
     clock,
     // Flows go to endpoints: there is no one address by which they are all known.
     proxyAddress: () => undefined,
@@ -88,7 +88,7 @@ export const kernelStep = (
     failed: why => said.failed('ending stale UDP flows', why),
   })
   const lock = () =>
-    hostLock({
+    new SocketLock({
       clock,
       self: `usher ${deps.version}, pid ${process.pid}`,
       waiting: holder =>

@@ -1,3 +1,4 @@
+import * as objects from '../../support/objects.ts'
 import type { Test } from 'tap'
 import { Bpf } from '../../../src/kernel/bpf/bpf.ts'
 import { noPins, type Pins } from '../../../src/kernel/bpf/pins.ts'
@@ -6,7 +7,6 @@ import type { Features } from '../../../src/kernel/connect-time/programs.ts'
 import { Steering } from '../../../src/kernel/connect-time/steering.ts'
 import { ElementChanges } from '../../../src/kernel/elements/element-changes.ts'
 import type { ServicePort, Vip } from '../../../src/model/snapshot.ts'
-import * as objects from '../../support/objects.ts'
 import { servicePort } from '../../support/service-ports.ts'
 import { type Answer, type Client, makeGroup } from './group.ts'
 

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { Monitor, spawnMonitor } from '../../../src/kernel/nft/monitor.ts'
-import { isOlder } from '../../../src/kernel/nft/tool-words.ts'
+import { isOlder } from '../../../src/kernel/nft/packet-probe.ts'
 import { probeForms } from '../../../src/kernel/nftables/nftables-kind.ts'
 import { type RunTool, ToolError } from '../../../src/kernel/run-tool.ts'
 import { FakeClock } from '../../support/fake-clock.ts'

@@ -1,3 +1,4 @@
+import * as objects from '../../support/objects.ts'
 import type { Form } from '../../../src/kernel/nftables/compile.ts'
 import { NftablesProxier } from '../../../src/kernel/nftables/nftables-proxier.ts'
 import { Monitor, spawnMonitor } from '../../../src/kernel/nft/monitor.ts'
@@ -8,7 +9,6 @@ import type { IpFamily } from '../../../src/util/ip.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
 import { makeNetnsShell } from '../../support/netns-shell.ts'
 import { whyNoNetns } from '../../support/netns.ts'
-import * as objects from '../../support/objects.ts'
 import { clusterIp, servicePort } from '../../support/service-ports.ts'
 import { type Listing, parseListing } from './listing.ts'
 
