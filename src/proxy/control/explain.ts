@@ -5,6 +5,7 @@ import type { Explanation, EndpointView, WorkerView } from '../../relay/explanat
 import {
   type AddressPort,
   canonicalIp,
+  familyOf,
   isWildcard,
   splitHostPort,
   joinHostPort,
@@ -338,10 +339,10 @@ const dialledVip = (
   const ofProtocol = all.filter(({ servicePort }) => servicePort.protocol === protocol)
   const isAt = ({ placed: { vip } }: DialledVip): boolean =>
     vip.port === dialled.port && unixPlace(vip.address) === unixPlace(dialled.address)
-  const onAny = ({ servicePort, placed: { vip } }: DialledVip): boolean =>
+  const onAny = ({ placed: { vip } }: DialledVip): boolean =>
     vip.port === dialled.port &&
     isWildcard(vip.address) &&
-    servicePort.family === familyOfAddress(dialled.address) &&
+    familyOf(vip.address) === familyOf(dialled.address) &&
     isOwnAddress(dialled.address)
   const found = ofProtocol.find(isAt) ?? ofProtocol.find(onAny)
   if (found !== undefined) return found
@@ -349,9 +350,6 @@ const dialledVip = (
   const near = nearest(all, dialled)
   throw new Refusal(404, 'UNKNOWN_ADDRESS', `nothing is served at ${text}; ${near}`)
 }
-
-const familyOfAddress = (address: string): ServicePort['family'] =>
-  address.includes(':') ? 'IPv6' : 'IPv4'
 
 const nearest = (all: readonly DialledVip[], { address, port }: AddressPort): string => {
   const there = all.filter(
