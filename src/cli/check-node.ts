@@ -1,4 +1,4 @@
-import type { Probed } from '../proxy/capture/host-system.ts'
+import type { Probed } from '../proxy/capture/create-capture.ts'
 import type { RelayChoice } from '../relay/choose-relay.ts'
 import type { ChosenRelay } from '../relay/make-relay.ts'
 import { permissionAdvice } from '../kernel/permission-advice.ts'

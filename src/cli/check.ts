@@ -53,9 +53,9 @@ const findingsOfNode = async ({
   kernel,
   options,
 }: RunSettings): Promise<NodeFindings> => {
-  const { probeKernelModes } = await import('../proxy/kernel/kernel-kinds.ts')
+  const { probeKernelModes } = await import('../proxy/kernel/kernel-step.ts')
   const modes = await probeKernelModes(systemClock, kernel)
-  const { hostSystem, probeAll } = await import('../proxy/capture/host-system.ts')
+  const { hostSystem, probeAll } = await import('../proxy/capture/create-capture.ts')
   const captures = await probeAll(hostSystem({ clock: systemClock }))
   const { probeConnectTime } = await import('../kernel/connect-time/probe.ts')
   const connectTime = await probeConnectTime({

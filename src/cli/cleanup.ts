@@ -1,4 +1,4 @@
-import { connectTimeLock, type HostLock, hostLock } from '../kernel/keeper/host-lock.ts'
+import { connectTimeLock, type HostLock, SocketLock } from '../kernel/keeper/host-lock.ts'
 import type { OptionsOf } from '../config/options.ts'
 import { cleanUp, type Outcome } from '../kernel/cleanup/clean-up.ts'
 import { connectTimeKind } from '../kernel/cleanup/connect-time.ts'
@@ -72,7 +72,7 @@ interface Taken {
 /** Held to the end, so that an Usher that starts meanwhile waits with its rules. */
 const takeLock = async (lockName?: string): Promise<Taken> => {
   let holder = ''
-  const lock = hostLock({
+  const lock = new SocketLock({
     clock: systemClock,
     ...(lockName !== undefined && { name: lockName }),
     self: `usher cleanup ${version()}, pid ${process.pid}`,

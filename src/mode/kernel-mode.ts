@@ -6,18 +6,21 @@ import {
   type KeeperObserver,
   RuleKeeper,
   type RuleKeeperDeps,
+  type FlowChanges,
 } from '../kernel/keeper/rule-keeper.ts'
 import type { Probe } from '../kernel/probe.ts'
 import type { KernelSettings, Look, Proxier } from '../kernel/proxier.ts'
 import type { Problem, ServicePort, Snapshot, Vip } from '../model/snapshot.ts'
 import { hasTraffic } from '../model/traffic.ts'
 import type { DrainResult } from '../relay/relay.ts'
-import type { IpFamily } from '../util/ip.ts'
+import { type IpFamily, isWildcard } from '../util/ip.ts'
 import { KeyedList } from '../util/keyed-list.ts'
 import { kernelPlacement, unservedPlacement } from './placements.ts'
 import { joinLists, listOfServicePorts } from '../model/service-port-list.ts'
 import type { Mode, ModeName } from './mode.ts'
-import { ServiceFlowChanges } from './flow-changes.ts'
+import type { FlowVip } from '../kernel/conntrack.ts'
+import { flowKeepers } from '../model/service.ts'
+import { listDiff } from '../util/list-diff.ts'
 
 export interface KernelModeDeps
   extends
@@ -173,3 +176,53 @@ const annotationProblems = (
     message,
   }))
 }
+
+/** Of Services in the kernel. */
+class ServiceFlowChanges implements FlowChanges<Snapshot> {
+  #applied: readonly ServicePort[] = []
+
+  /**
+   * VIPs of ServicePorts that are not the same objects as the last time, each with the endpoints
+   * that keep their flows, and those that are gone. Of TCP those only that have come.
+   */
+  take(
+    snapshot: Snapshot,
+    all: boolean,
+    left: readonly FlowVip[] = [],
+  ): readonly FlowVip[] {
+    const now = listOfServicePorts(snapshot)
+    const { before, after } = listDiff(this.#applied, now)
+    this.#applied = now
+    // What lies in both lists has only moved.
+    const old = new Set(before)
+    const had = new Map([
+      ...left.map(one => [keyOf(one), one] as const),
+      ...vipsOf(before),
+    ])
+    const vips = vipsOf(all ? now : after.filter(one => !old.has(one)))
+    const have = all ? vips : vipsOf(after)
+    for (const [key, { protocol }] of vips)
+      if (protocol === 'TCP' && !all && had.has(key)) vips.delete(key)
+    for (const [key, vip] of had)
+      if (vip.protocol === 'UDP' && !have.has(key)) vips.set(key, { ...vip, to: [] })
+    return [...vips.values()]
+  }
+}
+
+const vipsOf = (servicePorts: readonly ServicePort[]): Map<string, FlowVip> => {
+  const found = new Map<string, FlowVip>()
+  for (const { protocol, family, vips, endpoints, sourceRanges } of servicePorts) {
+    if (protocol === 'SCTP') continue
+    const to = flowKeepers(endpoints)
+    for (const { kind, address, port } of vips) {
+      const clients = kind === 'LoadBalancerIP' ? sourceRanges : undefined
+      const known = isWildcard(address) ? undefined : address
+      const vip: FlowVip = { family, protocol, address: known, port, to, clients }
+      if (protocol === 'UDP' || to.length > 0) found.set(keyOf(vip), vip)
+    }
+  }
+  return found
+}
+
+const keyOf = ({ protocol, address = '*', port }: FlowVip): string =>
+  `${protocol} ${address} ${port}`

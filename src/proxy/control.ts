@@ -3,10 +3,10 @@ import { type ControlServer, startControlServer } from '../observe/control-serve
 import type { DataPath } from './data-path.ts'
 import { askedRoute, commandRoute, type ControlDeps } from './control/carry-out.ts'
 import { close, connections } from './control/connections.ts'
-import { ended } from './control/ended.ts'
+import { ended } from './control/connections.ts'
 import { drain, undrain, weight } from './control/endpoint-orders.ts'
 import { explain } from './control/explain.ts'
-import { pause, resume } from './control/pauses.ts'
+import { pause, resume } from './control/endpoint-orders.ts'
 import type { Shared } from './options.ts'
 
 type StartDeps = Pick<Shared, 'options' | 'clock' | 'log' | 'orders'> &

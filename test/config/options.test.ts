@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import t from 'tap'
-import type { CaptureName } from '../../src/capture/fallback-capture.ts'
+import type { CaptureName } from '../../src/capture/capture.ts'
 import { commandNames, type Command } from '../../src/config/commands.ts'
 import {
   valueAt,

@@ -4,11 +4,11 @@ import { type RememberedSysctl, type Sysctls, hostSysctls } from '../sysctls.ts'
 import { captureDevice, devicesKind, ipvsDevice, markedAddressKinds } from './devices.ts'
 import { ipsetsKind, ipvsKind } from './ipvs.ts'
 import { iptablesKind } from './iptables.ts'
-import type { Kind, Leftover, Stay } from './leftover.ts'
+import type { Kind, Leftover, Stay } from './clean-up.ts'
 import { nftablesKind } from './nftables.ts'
 import { readIfThere } from '../../util/read-text.ts'
 import { ipFamilies } from '../../util/ip.ts'
-import { forgetProxyFlows } from '../forget-proxy-flows.ts'
+import { forgetProxyFlows } from '../conntrack.ts'
 import type { InUse } from './in-use.ts'
 
 /**

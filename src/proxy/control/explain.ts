@@ -1,20 +1,34 @@
 import { boundClients, type Look } from '../../kernel/proxier.ts'
-import type { Protocol } from '../../model/service.ts'
-import { bindText } from '../../observe/status-service-port.ts'
-import type { Explanation } from '../../relay/explanation.ts'
+import type { Protocol, TrafficPolicy } from '../../model/service.ts'
+import { bindText, timesOf } from '../../observe/status-service-port.ts'
+import type { Explanation, EndpointView, WorkerView } from '../../relay/explanation.ts'
 import {
   type AddressPort,
   canonicalIp,
+  familyOf,
   isWildcard,
   splitHostPort,
+  joinHostPort,
 } from '../../util/ip.ts'
-import { canonicalUnix, isUnix, unixPeer } from '../../util/unix-address.ts'
+import { canonicalUnix, isUnix, unixPeer, unixPlace } from '../../util/unix-address.ts'
 import { type ControlDeps, type Handler, Refusal } from './carry-out.ts'
-import { clientTarget } from './client-target.ts'
-import { type DialledVip, dialledVip } from './dialled-vip.ts'
-import { explainedEndpoints } from './explained-endpoints.ts'
 import { shortName } from './named-service-ports.ts'
-import { explainedVerdict } from './explained-verdict.ts'
+import { schedulerOf } from '../../kernel/ipvs/ipvs-deps.ts'
+import {
+  type Endpoint,
+  type ServicePort,
+  isInternal,
+  type Target,
+  type Vip,
+} from '../../model/snapshot.ts'
+import { whyLeftOut } from '../../model/topology.ts'
+import type { AnswerOf } from '../../observe/control-protocol.ts'
+import { vipGroups } from '../../capture/vip-group.ts'
+import { NodeClientSet } from '../../relay/node-clients.ts'
+import { isAmong, rangesOf } from '../../util/address-ranges.ts'
+import { addressWords } from '../../util/cidr.ts'
+import type { Placement, VipPlacement } from '../../capture/capture.ts'
+import { isOwnAddress } from '../../capture/local-addresses.ts'
 
 /** Which endpoint a client would get at an address, and why not another. Changes nothing. */
 export const explain: Handler<'explain'> = async (deps, request) => {
@@ -125,3 +139,239 @@ const notesOf = (
       ]
     : []),
 ]
+
+type Explained = AnswerOf<'explain'>['endpoints'][number]
+
+interface Views {
+  readonly explanation: Explanation | undefined
+  readonly coming: readonly WorkerView[]
+}
+
+/**
+ * Each endpoint, with why such a client does not get it. `explanation`: the relay's, undefined where the
+ * kernel draws; `coming`: of the workers that the client may come to. `at`: the time so many
+ * milliseconds from now.
+ */
+const explainedEndpoints = (
+  deps: ControlDeps,
+  { servicePort }: DialledVip,
+  { target, policy }: ClientTarget,
+  { explanation, coming }: Views,
+  at: (ms: number) => string,
+): readonly Explained[] => {
+  const { around, orders } = deps
+  const left = whyLeftOut(servicePort.endpoints, policy, around.place())
+  const ofTarget = new Set(target.endpoints)
+  const workers = explanation?.workers ?? []
+  // Those that a client can't come to know as much of most things.
+  const [of] = coming.length > 0 ? coming : workers
+  const views = new Map(of?.endpoints.map(one => [one.key, one]))
+  const failures = lastFailures(workers)
+  const next = new Set(coming.flatMap(({ candidates }) => candidates))
+  const isEven = explanation === undefined && drawsEvenly(deps, servicePort)
+  const most = servicePort.capacity?.maxConnections ?? null
+  const reasonOf = (endpoint: Endpoint, seen: EndpointView | undefined): string => {
+    if (!ofTarget.has(endpoint)) return left.get(endpoint) ?? 'not listed'
+    if (explanation === undefined) return ''
+    if (of === undefined) return 'not known'
+    return seen === undefined ? 'not listed' : seen.against
+  }
+  return servicePort.endpoints.map(endpoint => {
+    const key = bindText(endpoint)
+    const seen = views.get(key)
+    const reason = reasonOf(endpoint, seen)
+    const drain = orders.get('drain', servicePort.name, key)
+    const failure = failures.get(key)
+    const check = around.checkOf(servicePort, key)
+    return {
+      endpoint: key,
+      serves: reason === '',
+      next: next.has(key),
+      reason,
+      node: endpoint.nodeName,
+      zone: endpoint.zone,
+      tier: seen?.tier ?? endpoint.tier ?? 0,
+      weight: seen?.weight ?? endpoint.weight ?? 1,
+      chance: isEven && reason === '' ? 1 / ofTarget.size : null,
+      restsUntil: seen !== undefined && seen.restMs > 0 ? at(seen.restMs) : null,
+      tried: seen?.isProbed ?? false,
+      failures: seen?.failures ?? 0,
+      failure: failure ? { why: failure.why, at: at(-failure.agoMs) } : null,
+      connections: seen?.connections ?? 0,
+      mostConnections: most,
+      drained: drain ? timesOf(drain) : null,
+      check: check === undefined ? null : check.why,
+    }
+  })
+}
+
+/** Whether the kernel gives each endpoint as many of its clients as another. */
+const drawsEvenly = (
+  { mode, options }: ControlDeps,
+  { affinityMs }: ServicePort,
+): boolean => {
+  if (affinityMs > 0) return false
+  const { ipvs } = options.kernel ?? {}
+  return mode.name !== 'ipvs' || ipvs === undefined || schedulerOf(ipvs) === 'rr'
+}
+
+type Failure = NonNullable<EndpointView['lastFailure']>
+
+/** By endpoint, the last one in any worker. */
+const lastFailures = (workers: readonly WorkerView[]): ReadonlyMap<string, Failure> => {
+  const failures = new Map<string, Failure>()
+  for (const { key, lastFailure } of workers.flatMap(({ endpoints }) => endpoints)) {
+    const known = failures.get(key)
+    if (lastFailure !== undefined && lastFailure.agoMs < (known?.agoMs ?? Infinity))
+      failures.set(key, lastFailure)
+  }
+  return failures
+}
+
+type Verdict = AnswerOf<'explain'>['verdict']
+
+/** What becomes of the client's connection, whatever endpoint it would get. */
+const explainedVerdict = (
+  { placed }: DialledVip,
+  { target, by, isOutside }: ClientTarget,
+  explanation: Explanation | undefined,
+  coming: readonly WorkerView[],
+): Verdict => {
+  const { verdict } = target
+  const isKernel = placed.capture === 'kernel'
+  const why = isOutside
+    ? 'the client is in none of loadBalancerSourceRanges'
+    : verdict === 'drop'
+      ? `no endpoint on this node (${by})`
+      : verdict === 'reject'
+        ? 'no endpoint is ready'
+        : by
+  if (placed.capture === 'not captured') return { action: 'refuse', why: placed.reason }
+  if (isKernel && isOutside) return { action: 'drop', why }
+  if (isKernel) return { action: verdict === 'reject' ? 'refuse' : verdict, why }
+  if (explanation === undefined)
+    return { action: 'refuse', why: 'the relay is not there' }
+  if (explanation.closed !== '')
+    return {
+      action: 'refuse',
+      why: isOutside || verdict !== 'forward' ? why : explanation.closed,
+    }
+  // One worker that serves is enough: the client comes to any.
+  const best = coming.find(({ outcome }) => outcome === 'served') ?? coming[0]
+  if (best === undefined)
+    return { action: 'refuse', why: 'no worker of the relay answers' }
+  if (best.outcome === 'served') return { action: 'forward', why }
+  const reason = refusalWords[best.why] ?? `over the limit ${best.why}`
+  const whole =
+    best.why === 'not allowed' && isOutside
+      ? why
+      : best.why === 'no endpoint' && verdict !== 'forward'
+        ? why
+        : reason
+  return { action: best.outcome === 'refused' ? 'refuse' : 'wait', why: whole }
+}
+
+const refusalWords: Readonly<Record<string, string>> = {
+  '': 'nothing is against it',
+  'not allowed': 'the client is not in the list of those that may connect',
+  'no endpoint': 'no endpoint is left for it',
+  paused: 'paused by order',
+  full: 'each endpoint has as many connections as it may have',
+  queue: 'others wait for a place at an endpoint, and come first',
+  'too many wait': 'it would have to wait, and as many clients wait as may',
+}
+
+/** Which of a ServicePort's targets a client gets, and what decides that. */
+interface ClientTarget {
+  readonly target: Target
+  readonly policy: TrafficPolicy
+  /** `internalTrafficPolicy Cluster`. */
+  readonly by: string
+  /** It is in none of the source ranges. */
+  readonly isOutside: boolean
+}
+
+const clientTarget = (
+  { around }: ControlDeps,
+  { servicePort, placed: { vip } }: DialledVip,
+  client: string,
+): ClientTarget => {
+  const { internal, external, externalFromNode, sourceRanges } = servicePort
+  const { internalTrafficPolicy, externalTrafficPolicy } = servicePort
+  if (isInternal(vip)) {
+    const by =
+      vip.kind === 'Route'
+        ? 'a route has no traffic policy'
+        : `internalTrafficPolicy ${internalTrafficPolicy}`
+    return { target: internal, policy: internalTrafficPolicy, by, isOutside: false }
+  }
+  const isGuarded = vipGroups(servicePort)[vip.kind] === 'load-balancer'
+  const words = addressWords(client) ?? []
+  const isOutside =
+    isGuarded && sourceRanges !== undefined && !isAmong(rangesOf(sourceRanges), words)
+  const onNode = new NodeClientSet()
+  onNode.set(around.nodeClients())
+  const by = `externalTrafficPolicy ${externalTrafficPolicy}`
+  if (externalTrafficPolicy === 'Cluster' || !onNode.has(client))
+    return { target: external, policy: externalTrafficPolicy, by, isOutside }
+  const spared = `${by}, which spares clients on this node`
+  return { target: externalFromNode, policy: 'Cluster', by: spared, isOutside }
+}
+
+/** An address that is served, as a client dials it. */
+interface DialledVip {
+  readonly servicePort: ServicePort
+  readonly listenerId: string
+  readonly placed: VipPlacement
+}
+
+const mostNamed = 5
+
+/** What is at an address; an own address of a VIP goes before node ports. Throws a Refusal with what is near it. */
+const dialledVip = (
+  placements: readonly Placement[],
+  dialled: AddressPort,
+  protocol: Protocol,
+): DialledVip => {
+  const all = placements.flatMap(({ servicePort, listenerId, vips }) =>
+    vips.map((placed): DialledVip => ({ servicePort, listenerId, placed })),
+  )
+  const ofProtocol = all.filter(({ servicePort }) => servicePort.protocol === protocol)
+  const isAt = ({ placed: { vip } }: DialledVip): boolean =>
+    vip.port === dialled.port && unixPlace(vip.address) === unixPlace(dialled.address)
+  const onAny = ({ placed: { vip } }: DialledVip): boolean =>
+    vip.port === dialled.port &&
+    isWildcard(vip.address) &&
+    familyOf(vip.address) === familyOf(dialled.address) &&
+    isOwnAddress(dialled.address)
+  const found = ofProtocol.find(isAt) ?? ofProtocol.find(onAny)
+  if (found !== undefined) return found
+  const text = `${joinHostPort(dialled.address, dialled.port)} (${protocol})`
+  const near = nearest(all, dialled)
+  throw new Refusal(404, 'UNKNOWN_ADDRESS', `nothing is served at ${text}; ${near}`)
+}
+
+const nearest = (all: readonly DialledVip[], { address, port }: AddressPort): string => {
+  const there = all.filter(
+    ({ placed: { vip } }) => unixPlace(vip.address) === unixPlace(address),
+  )
+  if (there.length > 0) return `${address} has ${namesOf(there)}`
+  const isNear = ({ kind, ...vip }: Vip): boolean =>
+    vip.port === port && (kind === 'NodePort' || isWildcard(vip.address))
+  const wild = all.filter(({ placed: { vip } }) => isNear(vip))
+  if (wild.length > 0)
+    return isOwnAddress(address)
+      ? `${port} is ${namesOf(wild)}`
+      : `${port} is ${namesOf(wild)}, and ${address} is no address of this node`
+  return 'no Service or route has this address; usher get listeners lists those that are served'
+}
+
+const namesOf = (some: readonly DialledVip[]): string => {
+  const names = some.map(({ servicePort, placed: { vip } }) => {
+    const what = vip.kind === 'NodePort' ? 'the node port' : 'port'
+    const at = isUnix(vip.address) ? vip.address : `${what} ${vip.port}`
+    return `${at} (${servicePort.protocol}) of ${shortName(servicePort.name)}`
+  })
+  const more = names.length - mostNamed
+  return names.slice(0, mostNamed).join(', ') + (more > 0 ? ` and ${more} more` : '')
+}
