@@ -10,6 +10,18 @@ export interface Cell {
 
 export type Cells = readonly (string | Cell)[]
 
+/** Of a table: its name, and what it shows of an item; `now` is epoch milliseconds. */
+export type Column<T> = readonly [
+  head: string,
+  read: (item: T, now: number) => string | Cell,
+]
+
+export const headOf = <T>(columns: readonly Column<T>[]): readonly string[] =>
+  columns.map(([head]) => head)
+
+export const rowOf = <T>(columns: readonly Column<T>[], item: T, now: number): Cells =>
+  columns.map(([, read]) => read(item, now))
+
 export const styled = (
   text: string,
   style: Style | undefined,

@@ -4,7 +4,7 @@ import { jsonText, yamlText } from './document-text.ts'
 import { systemClock } from '../util/clock.ts'
 import { wait } from '../util/wait.ts'
 import { apiVersion } from './json-documents.ts'
-import type { Item, Listing } from './get-kinds.ts'
+import type { Item, Listing } from './listings.ts'
 import { type Io, printAll } from './io.ts'
 
 type Output = Pick<OptionsOf<'get'>, 'output' | 'noHeaders'>
@@ -27,17 +27,12 @@ export const printListing = async (
   if (items.length === 0) return io.err(`usher get: there are no ${one}s\n`)
   if (output === 'name') return io.out(namesOf(one, items))
   const rows = rowsOf(items, output === 'wide')
-  const lines = [headOf(listing, output === 'wide'), ...rows]
+  const lines = [listing.head(output === 'wide'), ...rows]
   printRows(options.noHeaders ? rows : lines, columnWidths(lines), io)
 }
 
 const namesOf = (one: string, items: readonly Item[]): string =>
   items.map(({ name }) => `${one}/${name}\n`).join('')
-
-const headOf = ({ table }: Listing, wide: boolean): Cells =>
-  table
-    .filter(column => wide || !column.endsWith('+'))
-    .map(column => column.replace('+', ''))
 
 const rowsOf = (items: readonly Item[], wide: boolean): readonly Cells[] => {
   const now = Date.now()
@@ -72,7 +67,7 @@ export const watchListing = async (
     const changes = changesOf(known, now)
     known = now
     if (widths === undefined) {
-      const head = headOf(listing, isWide)
+      const head = listing.head(isWide)
       widths = columnWidths([head, ...rowsOf(listing.items, isWide)])
       const isTable = options.output === '' || isWide
       if (isTable && !options.noHeaders) printRows([head], widths, io)

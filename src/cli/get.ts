@@ -9,12 +9,18 @@ import {
 } from '../observe/status.ts'
 import { suggest } from '../util/suggest.ts'
 import { UsherError } from '../util/usher-error.ts'
-import { askCommand, askPorts } from './ask-usher.ts'
-import { type Kind, kindNames, listings, type Listing } from './get-kinds.ts'
-import { isInNamespace, routeName, whyNothingYet } from './get-items.ts'
+import { askCommand, askPorts, orSayWhyNot } from './ask-usher.ts'
+import {
+  isInNamespace,
+  type Kind,
+  kindNames,
+  type Listing,
+  listings,
+  routeName,
+  whyNothingYet,
+} from './listings.ts'
 import { printListing, watchListing } from './get-output.ts'
 import type { Io } from './io.ts'
-import { orSayWhyNot } from './tell.ts'
 import { count, visible } from './words.ts'
 
 type Options = OptionsOf<'get'>

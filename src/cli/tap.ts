@@ -6,10 +6,9 @@ import { systemClock } from '../util/clock.ts'
 import { splitHostPort, withoutZone } from '../util/ip.ts'
 import { hasCode } from '../util/usher-error.ts'
 import { wait } from '../util/wait.ts'
-import { askCommand } from './ask-usher.ts'
+import { askCommand, orSayWhyNot } from './ask-usher.ts'
 import type { Io } from './io.ts'
 import { type Printer, printerOf } from './tap-output.ts'
-import { orSayWhyNot } from './tell.ts'
 import { visible } from './words.ts'
 
 type Options = OptionsOf<'tap'>
