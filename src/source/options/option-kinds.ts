@@ -1,6 +1,7 @@
 import * as v from 'valibot'
 import { parseDuration } from '../../util/duration.ts'
 import { isNot } from '../../util/schema.ts'
+import { orList } from '../../util/suggest.ts'
 
 // What options are made of. Only checks, as in decode/fields.ts.
 
@@ -20,31 +21,25 @@ export const checkedText = (
 
 const durationPattern = String.raw`^([0-9.]+(ns|us|µs|ms|s|m|h))+$`
 
-/** `least` and `most` in milliseconds; `form` says them. */
-export const durationText = (
-  least: number,
-  most: number,
-  form: string,
-  example: string,
-) => {
-  const holds = (given: string): boolean => readMs(given, least, most) !== undefined
+/** From `least` to `most`. */
+export const durationText = (least: string, most: string, example: string) => {
+  const holds = (given: string): boolean => {
+    const ms = parseDuration(given) ?? Number.NaN
+    return ms >= Number(parseDuration(least)) && ms <= Number(parseDuration(most))
+  }
   return checkedText(
     holds,
-    `a duration ${form}, like ${example}`,
+    `a duration from ${least} to ${most}, like ${example}`,
     durationPattern,
     example,
   )
 }
 
-/** Milliseconds; undefined where the text is none, or out of bounds. */
-const readMs = (text: string, least: number, most: number): number | undefined => {
-  const ms = parseDuration(text)
-  return ms !== undefined && ms >= least && ms <= most ? Math.round(ms) : undefined
+/** Milliseconds, of a text that a schema of durations has found right; undefined where there is none. */
+export const msOf = (text: string | undefined): number | undefined => {
+  const ms = text === undefined ? undefined : parseDuration(text)
+  return ms === undefined ? undefined : Math.round(ms)
 }
-
-/** Of a text that a schema of durations has found right; undefined where there is none. */
-export const msOf = (text: string | undefined): number | undefined =>
-  text === undefined ? undefined : readMs(text, 0, Number.POSITIVE_INFINITY)
 
 /** `what`: a number of clients. */
 export const countOf = (what: string, most: number, example: number) => {
@@ -56,4 +51,21 @@ export const countOf = (what: string, most: number, example: number) => {
     v.maxValue(most, isNot(right)),
     v.examples([example]),
   )
+}
+
+/** One of a few words. */
+export const choice = <const T extends readonly string[]>(
+  words: T,
+  description: string,
+  example: T[number],
+) =>
+  v.pipe(
+    v.picklist(words, isNot(orList(words))),
+    v.description(description),
+    v.examples([example]),
+  )
+
+/** Of options that are each there or not. */
+export type Given<Schemas extends Readonly<Record<string, v.GenericSchema>>> = {
+  readonly [Name in keyof Schemas]?: v.InferOutput<Schemas[Name]> | undefined
 }

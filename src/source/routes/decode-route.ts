@@ -6,20 +6,19 @@ import { joinHostPort } from '../../util/ip.ts'
 import { peek } from '../../util/json.ts'
 import { show } from '../../util/printable.ts'
 import { isUnix, unixPlace } from '../../util/unix-address.ts'
-import { ageOptions } from '../options/age-options.ts'
-import { acceptOptions, proxyOptions } from '../options/proxy-options.ts'
-import { capacityOptions } from '../options/capacity-options.ts'
 import {
   decodeEffects,
   decodeTraffic,
   decodeUdpTraffic,
   idleOptions,
 } from '../options/endpoint-options.ts'
-import { limitOptions } from '../options/limit-options.ts'
-import { accessLogOptions, decodeAccessLog } from '../options/access-log-options.ts'
 import { msOf } from '../options/option-kinds.ts'
-import { retryOptions } from '../options/retry-options.ts'
-import { socketAddress, socketOptions } from '../options/socket-options.ts'
+import {
+  decodeAccessLog,
+  plainName,
+  socketAddress,
+  socketOptions,
+} from '../options/route-only-options.ts'
 import {
   backendText,
   isLoop,
@@ -27,9 +26,8 @@ import {
   type RouteBackend,
   type RoutePool,
 } from './route.ts'
-import { plainName } from '../options/server-name-options.ts'
 import { type Listen, readListen, readTarget, type Target } from './route-address.ts'
-import type { RawRoute } from './route-fields.ts'
+import { type RawRoute, routeOptions } from './route-fields.ts'
 import type { ShapeFault } from './shape-faults.ts'
 
 /** `tcp-127-0-0-1-15432`, `unix-run-db-sock`: as good as one for each listen address and protocol. */
@@ -250,19 +248,23 @@ const checkPort = (check: unknown): unknown => {
   return typeof read === 'string' ? undefined : read.port
 }
 
-const tcpOptions = [
-  ...Object.keys(retryOptions),
-  'onBack',
-  'onGone',
-  'probers',
-  'serverNames',
-  ...Object.keys(ageOptions),
-  ...Object.keys(proxyOptions),
-  ...Object.keys(capacityOptions),
-  ...Object.keys(limitOptions),
-  ...Object.keys(accessLogOptions),
-  ...Object.keys(acceptOptions),
-]
+/** Options of routes that do something under UDP, or have a fault of their own there. */
+const forUdp: ReadonlySet<string> = new Set([
+  'name',
+  'affinity',
+  'balance',
+  'slowStart',
+  'check',
+  'onDown',
+  'whenAllDown',
+  'allow',
+  'deny',
+  ...Object.keys(socketOptions),
+])
+
+const tcpOptions = [...Object.keys(routeOptions), 'serverNames'].filter(
+  name => !forUdp.has(name),
+)
 
 const udpFaults = (raw: object, protocol: Protocol | undefined): ShapeFault[] =>
   protocol === 'UDP'

@@ -1,13 +1,15 @@
 import * as v from 'valibot'
 import { isNot } from '../../util/schema.ts'
 import { isDnsLabel, list } from '../decode/fields.ts'
-import { accessLogOptions } from '../options/access-log-options.ts'
 import { endpointOptions } from '../options/endpoint-options.ts'
-import { checkedText, durationText } from '../options/option-kinds.ts'
+import { checkedText, choice, durationText } from '../options/option-kinds.ts'
 import { entryForm, readEntry } from './client-list.ts'
-import { acceptOptions } from '../options/proxy-options.ts'
-import { serverNameFields } from '../options/server-name-options.ts'
-import { socketOptions } from '../options/socket-options.ts'
+import {
+  acceptOptions,
+  accessLogOptions,
+  serverNameFields,
+  socketOptions,
+} from '../options/route-only-options.ts'
 import { listenForm, readListen, readTarget, targetForm } from './route-address.ts'
 
 // The one definition of a route: the flag and the file are read by it, and the JSON Schema
@@ -29,9 +31,6 @@ const readable = (
     v.metadata({ pattern }),
     v.examples([example]),
   )
-
-/** The same as a Service's `timeoutSeconds` has: one second to one day, in milliseconds. */
-const affinityBounds = [1000, 86_400_000] as const
 
 const target = readable(
   targetForm,
@@ -71,7 +70,8 @@ export const routeOptions = {
     ),
   ),
   affinity: v.pipe(
-    durationText(...affinityBounds, 'from 1s to 24h', '3h'),
+    // The same as a Service's `timeoutSeconds` has.
+    durationText('1s', '24h', '3h'),
     v.description(
       'Keeps a client at one endpoint until it has been away for that long, 1s to 24h. Without it there is none.',
     ),
@@ -94,12 +94,10 @@ export const routeOptions = {
     ),
   ),
   ...acceptOptions,
-  onGone: v.pipe(
-    v.picklist(['keep', 'reset'], isNot('keep or reset')),
-    v.description(
-      'TCP only. What becomes of the connections to an address that the answer for a name, or the file, no longer has: they are kept, which is the default, or reset.',
-    ),
-    v.examples(['reset']),
+  onGone: choice(
+    ['keep', 'reset'],
+    'TCP only. What becomes of the connections to an address that the answer for a name, or the file, no longer has: they are kept, which is the default, or reset.',
+    'reset',
   ),
   ...accessLogOptions,
   ...socketOptions,
