@@ -94,12 +94,6 @@ export const kernelModes = group('As kube-proxy has them', node, {
     field: 'ipvs.udpTimeout',
     help: 'Forget a UDP client when nothing moved for so long; 0 leaves what the kernel has (5 minutes).',
   },
-  'cleanup-ipvs': {
-    type: onOff,
-    default: 'true',
-    noEffect: "here: --cleanup removes ipvs mode's things always",
-    help: 'With --cleanup, of ipvs too; before kube-proxy 1.19.',
-  },
   'pod-bridge-interface': {
     ...kernel,
     type: anyText('NAME'),
