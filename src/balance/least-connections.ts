@@ -1,4 +1,4 @@
-import { isOpen, type KeySet, type Tiered } from './pool.ts'
+import type { May, Tiered } from './pool.ts'
 import { RandomChoice } from './random-choice.ts'
 
 /** An endpoint whose connections are counted, those of all workers and dials under way too. */
@@ -17,12 +17,7 @@ const few = 8
  * Randomized Load Balancing", 2001). Of few all are looked at.
  */
 export class LeastConnections<E extends Counted> extends RandomChoice<E> {
-  protected override nextOf(
-    tier: number | undefined,
-    skip: KeySet | undefined,
-    passesOver: ((endpoint: E) => boolean) | undefined,
-  ): E | undefined {
-    const may = (endpoint: E): boolean => isOpen(endpoint, tier, skip, passesOver)
+  protected override nextOf(may: May<E>): E | undefined {
     // Which of several that are level is drawn, too.
     const one = this.draw(may)
     if (one === undefined) return undefined
@@ -38,12 +33,8 @@ export class LeastConnections<E extends Counted> extends RandomChoice<E> {
   }
 
   /** Of many, those that could be drawn. */
-  protected override candidatesOf(
-    tier: number | undefined,
-    skip: KeySet | undefined,
-    passesOver: ((endpoint: E) => boolean) | undefined,
-  ): readonly E[] {
-    const drawn = super.candidatesOf(tier, skip, passesOver)
+  protected override candidatesOf(may: May<E>): readonly E[] {
+    const drawn = super.candidatesOf(may)
     if (this.size > few) return drawn
     return drawn.filter(one => !drawn.some(other => this.#isLess(other, one)))
   }

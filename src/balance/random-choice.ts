@@ -1,4 +1,4 @@
-import { isOpen, type KeySet, Pool, type Tiered } from './pool.ts'
+import { type May, Pool, type Tiered } from './pool.ts'
 
 /** As many draws may come to nothing before all endpoints are looked at. */
 const mostDraws = 8
@@ -29,26 +29,18 @@ export class RandomChoice<E extends Tiered> extends Pool<E> {
       !this.#varies && this.all.every(one => weightSaid(one) === weightSaid(first))
   }
 
-  protected override nextOf(
-    tier: number | undefined,
-    skip: KeySet | undefined,
-    passesOver: ((endpoint: E) => boolean) | undefined,
-  ): E | undefined {
-    return this.draw(endpoint => isOpen(endpoint, tier, skip, passesOver))
+  protected override nextOf(may: May<E>): E | undefined {
+    return this.draw(may)
   }
 
-  protected override candidatesOf(
-    tier: number | undefined,
-    skip: KeySet | undefined,
-    passesOver: ((endpoint: E) => boolean) | undefined,
-  ): readonly E[] {
-    const open = this.all.filter(endpoint => isOpen(endpoint, tier, skip, passesOver))
+  protected override candidatesOf(may: May<E>): readonly E[] {
+    const open = this.all.filter(may)
     const weighty = open.filter(endpoint => this.weightOf(endpoint) > 0)
     return weighty.length > 0 ? weighty : open
   }
 
   /** One of those that `may`. Of thousands only a few are looked at, as long as most of them may. */
-  protected draw(may: (endpoint: E) => boolean): E | undefined {
+  protected draw(may: May<E>): E | undefined {
     const { all } = this
     for (let tries = this.#isEven ? 0 : mostDraws; tries < mostDraws; tries += 1) {
       const endpoint = all[Math.floor(this.#random() * all.length)]

@@ -1,4 +1,4 @@
-import { isOpen, type KeySet, Pool, type Tiered } from './pool.ts'
+import { type May, Pool, type Tiered } from './pool.ts'
 import { Shares } from './shares.ts'
 
 /**
@@ -54,38 +54,25 @@ export class RoundRobin<E extends Tiered> extends Pool<E> {
     if (stayed === 0 && this.#shares !== undefined) this.#skipAhead(this.#shares)
   }
 
-  protected override nextOf(
-    tier: number | undefined,
-    skip: KeySet | undefined,
-    passesOver: ((endpoint: E) => boolean) | undefined,
-  ): E | undefined {
-    const index = this.#choose(this.#shares, tier, skip, passesOver)
+  protected override nextOf(may: May<E>): E | undefined {
+    const index = this.#choose(this.#shares, may)
     return index === undefined ? undefined : this.#turnOf(index)
   }
 
-  protected override candidatesOf(
-    tier: number | undefined,
-    skip: KeySet | undefined,
-    passesOver: ((endpoint: E) => boolean) | undefined,
-  ): readonly E[] {
-    const index = this.#choose(this.#shares?.copy(), tier, skip, passesOver)
+  protected override candidatesOf(may: May<E>): readonly E[] {
+    const index = this.#choose(this.#shares?.copy(), may)
     const endpoint = index === undefined ? undefined : this.all[index]
     return endpoint === undefined ? [] : [endpoint]
   }
 
   /** Whose turn it is, by index; of `shares` it takes the turn. */
-  #choose(
-    shares: Shares | undefined,
-    tier: number | undefined,
-    skip: KeySet | undefined,
-    passesOver: ((endpoint: E) => boolean) | undefined,
-  ): number | undefined {
+  #choose(shares: Shares | undefined, may: May<E>): number | undefined {
     const { all: ring } = this
     const open = shares && ([] as number[])
     for (let passed = 0; passed < ring.length; passed++) {
       const index = (this.#next + passed) % ring.length
       const endpoint = ring[index]
-      if (endpoint === undefined || !isOpen(endpoint, tier, skip, passesOver)) continue
+      if (endpoint === undefined || !may(endpoint)) continue
       if (open === undefined) return index
       open.push(index)
     }
