@@ -1,5 +1,5 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import * as v from 'valibot'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { OptionsOf } from '../config/options.ts'
 import { endpointsShape, listedShape, type StatusOf } from '../observe/status.ts'
 import { UsherError } from '../util/usher-error.ts'
@@ -7,7 +7,6 @@ import { askPorts, orSayWhyNot } from './ask-usher.ts'
 import { aligned, type Cells, columnWidths } from './columns.ts'
 import { isInNamespace, whyNothingYet } from './listings.ts'
 import { type Io, printAll } from './io.ts'
-import { keysPressed } from './keys-pressed.ts'
 import { endpointRows, headLine, type Looks, serviceRows } from './top-rows.ts'
 
 type Options = OptionsOf<'top'>
@@ -120,4 +119,45 @@ const draw = (lines: readonly string[], { out, columns }: Io): void => {
   // Colours count as columns in a line that is cut: it ends a little early.
   const text = fitting.map(line => `${cut(line)}\u001B[0m${screen.endOfLine}\n`).join('')
   out(`${screen.home}${text}${screen.below}`)
+}
+
+/** Keys of the terminal, one by one. */
+interface KeysPressed {
+  /** The next one; undefined when none is pressed within so many milliseconds. */
+  readonly next: (withinMs: number) => Promise<string | undefined>
+  readonly close: () => void
+}
+
+/** Of standard input, where that is a terminal; elsewhere nothing is ever pressed. */
+const keysPressed = (input = process.stdin): KeysPressed => {
+  const pressed: string[] = []
+  let wake: (() => void) | undefined
+  const onData = (keys: Buffer | string): void => {
+    pressed.push(...Array.from(String(keys)))
+    wake?.()
+  }
+  if (input.isTTY) {
+    input.setRawMode(true)
+    input.on('data', onData)
+  }
+  return {
+    next: async withinMs => {
+      if (pressed.length === 0)
+        await new Promise<void>(resolve => {
+          const timer = setTimeout(resolve, withinMs)
+          wake = () => {
+            clearTimeout(timer)
+            resolve()
+          }
+        })
+      wake = undefined
+      return pressed.shift()
+    },
+    close: () => {
+      if (!input.isTTY) return
+      input.setRawMode(false)
+      input.off('data', onData)
+      input.pause()
+    },
+  }
 }

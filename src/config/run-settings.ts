@@ -5,9 +5,13 @@ import type { OptionsOf } from './options.ts'
 import { readOptions, rejectConflicts } from './parse.ts'
 import { type KubeProxyConfiguration, withDefaults } from './kube-proxy/configuration.ts'
 import { validate } from './kube-proxy/validate.ts'
-import { effectiveOptions, type Decision, periods } from './settings/effective.ts'
+import {
+  effectiveOptions,
+  type Decision,
+  periods,
+  kernelOptions,
+} from './settings/effective.ts'
 import { treeFromFile, treeFromFlags } from './settings/from-flags.ts'
-import { kernelOptions } from './settings/kernel-options.ts'
 import { loadFile, type LoadedFile } from './settings/load-file.ts'
 import { modeRequest } from './settings/modes.ts'
 import { warningsOf } from './settings/warnings.ts'

@@ -1,5 +1,5 @@
 import { styleText } from 'node:util'
-import type { Expectation, Section } from './expectation.ts'
+import type { Expectation, Section } from './sections.ts'
 
 type Format = Parameters<typeof styleText>[0]
 

@@ -1,9 +1,16 @@
-import { mkdtemp, rename, rm, symlink, utimes, writeFile } from 'node:fs/promises'
-import { readFile } from 'node:fs/promises'
+import {
+  mkdtemp,
+  rename,
+  rm,
+  symlink,
+  utimes,
+  writeFile,
+  readFile,
+} from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { ConfigWatch } from '../../src/cli/config-watch.ts'
+import { ConfigWatch } from '../../src/cli/run.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 import { until } from '../support/until.ts'
 

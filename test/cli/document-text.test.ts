@@ -1,8 +1,8 @@
 import t from 'tap'
 import { parse } from 'yaml'
 import { jsonText, yamlText } from '../../src/cli/document-text.ts'
-import { printListing } from '../../src/cli/get-output.ts'
-import { printerOf } from '../../src/cli/tap-output.ts'
+import { printListing } from '../../src/cli/get.ts'
+import { printerOf } from '../../src/cli/tap.ts'
 import { keptIo } from '../support/kept-io.ts'
 
 const hostile = 'a\u001B[31m\u007F\u009B2Jb\u202Ec\u2066d\u2069 \u0085\r\n\té€🙂'

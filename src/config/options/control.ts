@@ -3,7 +3,7 @@ import { group, node } from '../row.ts'
 import { anyText, list, oneOf, oneOfOrNothing, onOff, text } from '../types/basic.ts'
 import { block } from '../types/addresses.ts'
 import { duration, integer } from '../types/quantities.ts'
-import { socketPath } from '../types/socket-path.ts'
+import { socketPath } from '../types/wait-target.ts'
 
 const told = 'The control socket of the Usher to tell, as it was given it.'
 

@@ -14,6 +14,7 @@ import { duration } from '../types/quantities.ts'
 import type { Given } from '../tokens.ts'
 import { flagsWithField } from './from-flags.ts'
 import { whyNoEffect } from './modes.ts'
+import type { KernelOptions } from '../../mode/kernel-options.ts'
 
 /** Everything that decides what `usher run` does. */
 export interface Decision {
@@ -50,11 +51,7 @@ const udpTimeout = (decision: Decision): number => {
 export const loopbackGate = 'KubeProxyNFTablesLocalhostNodePorts'
 
 /** As kube-proxy, which serves them only where nodePortAddresses names loopback, besides `all`. */
-const nftablesLocalhostNodeports = ({
-  given,
-  options,
-  configuration,
-}: Decision): boolean =>
+const servesLoopbackNodePorts = ({ given, options, configuration }: Decision): boolean =>
   given.has('nftables-localhost-nodeports')
     ? options.nftablesLocalhostNodeports
     : configuration.featureGates?.[loopbackGate] === true &&
@@ -104,7 +101,7 @@ export const effectiveOptions = (decision: Decision): OptionsOf<'run'> => {
     ...periods(decision, fromFields).userspace,
     ...logging(decision),
     udpTimeout: udpTimeout(decision),
-    nftablesLocalhostNodeports: nftablesLocalhostNodeports(decision),
+    nftablesLocalhostNodeports: servesLoopbackNodePorts(decision),
   }
 }
 
@@ -163,3 +160,62 @@ const fitting = ({ syncPeriod, minSyncPeriod }: Periods): Periods => ({
   syncPeriod,
   minSyncPeriod: Math.min(syncPeriod, minSyncPeriod),
 })
+
+interface Flags {
+  /** Of kube-proxy before 1.17; 0 for none. */
+  readonly conntrackMax: number
+  readonly nftablesLocalhostNodeports: boolean
+  readonly nftablesFlowtableDevices: readonly string[]
+}
+
+/** What the kernel modes go by. */
+export const kernelOptions = (
+  configuration: KubeProxyConfiguration,
+  { conntrackMax, nftablesLocalhostNodeports, nftablesFlowtableDevices }: Flags,
+): KernelOptions => {
+  const { iptables, nftables, conntrack, ipvs } = configuration
+  return {
+    masqueradeAll: iptables.masqueradeAll,
+    masqueradeBit: iptables.masqueradeBit,
+    nftables: {
+      // --masquerade-all is for all modes.
+      masqueradeAll: nftables.masqueradeAll || iptables.masqueradeAll,
+      masqueradeBit: nftables.masqueradeBit,
+      localhostNodePorts: nftablesLocalhostNodeports,
+      flowtableDevices: nftablesFlowtableDevices,
+    },
+    localhostNodePorts: iptables.localhostNodePorts,
+    localPods: localPods(configuration),
+    conntrack: {
+      maxPerCore: conntrack.maxPerCore,
+      min: conntrack.min,
+      max: conntrack.max ?? conntrackMax,
+      tcpEstablishedMs: goMilliseconds(conntrack.tcpEstablishedTimeout),
+      tcpCloseWaitMs: goMilliseconds(conntrack.tcpCloseWaitTimeout),
+      tcpBeLiberal: conntrack.tcpBeLiberal,
+      udpMs: goMilliseconds(conntrack.udpTimeout),
+      udpStreamMs: goMilliseconds(conntrack.udpStreamTimeout),
+    },
+    ipvs: {
+      scheduler: ipvs.scheduler,
+      excludeCidrs: (ipvs.excludeCIDRs ?? []).flatMap(
+        text => parseCidr(text)?.text ?? [],
+      ),
+      strictArp: ipvs.strictARP,
+      tcpTimeoutMs: goMilliseconds(ipvs.tcpTimeout),
+      tcpFinTimeoutMs: goMilliseconds(ipvs.tcpFinTimeout),
+      udpTimeoutMs: goMilliseconds(ipvs.udpTimeout),
+    },
+  }
+}
+
+const localPods = ({
+  detectLocalMode,
+  detectLocal,
+}: KubeProxyConfiguration): KernelOptions['localPods'] => {
+  if (detectLocalMode === 'BridgeInterface')
+    return { by: 'bridge', name: detectLocal.bridgeInterface }
+  if (detectLocalMode === 'InterfaceNamePrefix')
+    return { by: 'interface prefix', prefix: detectLocal.interfaceNamePrefix }
+  return { by: 'cidrs' }
+}
