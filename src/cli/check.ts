@@ -1,3 +1,4 @@
+import { problemText } from '../source/decode/problem.ts'
 import { silentObserver } from '../relay/relay.ts'
 import { readConfigFile } from '../config/settings/load-file.ts'
 import { runSettings, type RunSettings } from '../config/run-settings.ts'
@@ -26,9 +27,6 @@ import { Registry } from '../model/registry.ts'
 import { ipFamilies } from '../util/ip.ts'
 import { faultText, readRoutes, readRoutesText } from '../source/routes/read-routes.ts'
 import { ListFiles } from '../source/routes/list-files.ts'
-
-const problemText = ({ object, field, message }: Problem): string =>
-  [object, field, message].filter(part => part !== '').join(': ')
 
 /** `3 Services, 4 EndpointSlices`, refused ones included. */
 const kindsText = (set: ManifestSet): string => {

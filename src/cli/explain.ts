@@ -146,46 +146,30 @@ const endpointRow = (one: Endpoint, answer: Explained, now: number): Cells => {
   return [one.endpoint, serves, why.join('; ')]
 }
 
-const whyOf = (one: Endpoint, now: number): readonly string[] => {
-  const { reason, drained, failure, check, restsUntil, mostConnections } = one
-  switch (reason) {
-    case '':
-      return []
-    case 'down':
-      return [`down by its check${check ? `: ${check}` : ''}`]
-    case 'not ready':
-      return [`not ready${check ? `: ${check}` : ''}`]
-    case 'not on this node':
-      return [`not on this node${one.node === '' ? '' : `, but on ${one.node}`}`]
-    case 'hinted elsewhere':
-      return [
-        `topology hints keep it for others${one.zone === '' ? '' : `; it is in zone ${one.zone}`}`,
-      ]
-    case 'drained':
-      return [`drained by order${drained?.until ? ` until ${clock(drained.until)}` : ''}`]
-    case 'other clients':
-      return ['for other clients only']
-    case 'not listed':
-      return ['left out: it leads back to this Service, or is not applied yet']
-    case 'not known':
-      return ['no worker of the relay tells of it']
-    case 'full':
-      return [`has ${one.connections} of ${mostConnections ?? 0} connections`]
-    case 'tier':
-      return [`tier ${one.tier}: used when those of lower tiers fail`]
-    case 'weight':
-      return ['weight 0: used when the others fail']
-    case 'resting':
-      return [restWords(restsUntil, one, failure, now)]
-    default:
-      return [reason]
-  }
+/** By the reason that an endpoint does not serve. */
+const reasons: Readonly<Record<string, (one: Endpoint, now: number) => string>> = {
+  down: ({ check }) => `down by its check${check ? `: ${check}` : ''}`,
+  'not ready': ({ check }) => `not ready${check ? `: ${check}` : ''}`,
+  'not on this node': ({ node }) =>
+    `not on this node${node === '' ? '' : `, but on ${node}`}`,
+  'hinted elsewhere': ({ zone }) =>
+    `topology hints keep it for others${zone === '' ? '' : `; it is in zone ${zone}`}`,
+  drained: ({ drained }) =>
+    `drained by order${drained?.until ? ` until ${clock(drained.until)}` : ''}`,
+  'other clients': () => 'for other clients only',
+  'not listed': () => 'left out: it leads back to this Service, or is not applied yet',
+  'not known': () => 'no worker of the relay tells of it',
+  full: one => `has ${one.connections} of ${one.mostConnections ?? 0} connections`,
+  tier: ({ tier }) => `tier ${tier}: used when those of lower tiers fail`,
+  weight: () => 'weight 0: used when the others fail',
+  resting: (one, now) => restWords(one, now),
 }
 
+const whyOf = (one: Endpoint, now: number): readonly string[] =>
+  one.reason === '' ? [] : [reasons[one.reason]?.(one, now) ?? one.reason]
+
 const restWords = (
-  until: string | null,
-  { tried, failures }: Endpoint,
-  failure: Endpoint['failure'],
+  { restsUntil: until, tried, failures, failure }: Endpoint,
   now: number,
 ): string => {
   const how = tried ? 'a connection tries it' : 'rests'

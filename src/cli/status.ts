@@ -145,39 +145,41 @@ const unserved = (port: ServicePortStatus): string => {
     : `-> no usable endpoint: ${clients}`
 }
 
-const modeRows = ({ mode, modeChoice }: StatusDocument): Cells[] => {
-  if (modeChoice === null) return []
-  const { askedBy, detail, passedOver } = modeChoice
-  const why = [...(askedBy === '' ? [] : [`by ${askedBy}`]), detail].filter(Boolean)
+/** What was chosen and how, and what was not taken. */
+const choiceRows = (
+  what: string,
+  { name, passedOver }: Pick<ChoiceStatus, 'name' | 'passedOver'>,
+  how: readonly string[],
+): Cells[] => {
+  const text = how.filter(Boolean).join('; ')
   return [
-    ['mode', why.length === 0 ? mode : `${mode} (${why.join('; ')})`],
-    ...passedOver.map(notTaken),
+    [what, text === '' ? name : `${name} (${text})`],
+    ...passedOver.map((one): Cells => ['', `not ${one.name}: ${one.detail}`]),
   ]
 }
 
-const captureRows = ({ capture }: StatusDocument): Cells[] => {
-  if (capture === null) return []
-  const { name, detail, passedOver } = capture
-  return [
-    ['capture', detail === '' ? name : `${name} (${detail})`],
-    ...passedOver.map(notTaken),
-  ]
+const modeRows = ({ mode: name, modeChoice }: StatusDocument): Cells[] => {
+  if (modeChoice === null) return []
+  const { askedBy, detail, passedOver } = modeChoice
+  const by = askedBy === '' ? '' : `by ${askedBy}`
+  return choiceRows('mode', { name, passedOver }, [by, detail])
 }
+
+const captureRows = ({ capture }: StatusDocument): Cells[] =>
+  capture === null ? [] : choiceRows('capture', capture, [capture.detail])
 
 const relayRows = ({ relay }: StatusDocument): Cells[] => {
   if (relay === null) return []
-  const { name, detail, workers, ownProcess, passedOver } = relay
+  const { name, detail, workers, ownProcess } = relay
   const how = [
-    ...(name === 'portable' ? [] : [count(workers, 'worker')]),
-    ...(ownProcess === null ? [] : [processText(ownProcess)]),
+    name === 'portable' ? '' : count(workers, 'worker'),
+    ownProcess === null ? '' : processText(ownProcess),
     detail,
   ]
-  const excess = ownProcess?.excess ?? ''
-  return [
-    ['relay', `${name} (${how.join('; ')})`],
-    ...(excess === '' ? [] : [['', red(`more privileges than it needs: ${excess}`)]]),
-    ...passedOver.map(notTaken),
-  ]
+  const { excess = '' } = ownProcess ?? {}
+  const [chosen = [], ...others] = choiceRows('relay', relay, how)
+  const warning: Cells = ['', red(`more privileges than it needs: ${excess}`)]
+  return [chosen, ...(excess === '' ? [] : [warning]), ...others]
 }
 
 const connectTimeRows = ({ connectTime }: StatusDocument): Cells[] => {
@@ -194,11 +196,6 @@ const processText = ({
   privileges,
 }: NonNullable<NonNullable<StatusDocument['relay']>['ownProcess']>): string =>
   privileges === '' ? 'a process of its own' : `a process of its own: ${privileges}`
-
-const notTaken = ({ name, detail }: ChoiceStatus['passedOver'][number]): Cells => [
-  '',
-  `not ${name}: ${detail}`,
-]
 
 const nodeRow = (node: StatusDocument['node']): Cells[] => {
   if (node === null) return []

@@ -1,3 +1,4 @@
+import { cannotGoOn, planOf, type PlannedBackend } from './plan.ts'
 import type { DrainResult } from '../relay/relay.ts'
 import type { StatusDocument, VipStatus } from '../observe/status.ts'
 import type { Source } from '../source/source.ts'
@@ -6,11 +7,10 @@ import { Backends, type Backend } from './backends.ts'
 import { type Expectation, echo, flaky, spread, sticky } from './sections.ts'
 import { firstState, fixedSource, ontoOneAddress, type Placement } from './demo-source.ts'
 import { live } from './live.ts'
-import { planOf, type PlannedBackend } from './plan.ts'
 import { untilListening } from './ready.ts'
 import type { Screen } from './screen.ts'
 import { type Stage, servicePortOf, targetOf, textOfTarget } from './stage.ts'
-import { hasCode, UsherError } from '../util/usher-error.ts'
+import { hasCode } from '../util/usher-error.ts'
 
 /** What the demo needs of a running Usher. */
 export interface DemoProxy {
@@ -89,7 +89,7 @@ const perform = async (deps: DemoDeps, undo: Undo): Promise<number> => {
 
   const expectations = await showSections(stage, screen, stop)
   if (once) {
-    if (stop.aborted) throw new UsherError('DEMO', 'it was stopped before the end')
+    if (stop.aborted) throw cannotGoOn('it was stopped before the end')
     screen.summary(expectations)
     return expectations.every(({ ok }) => ok) ? 0 : 1
   }

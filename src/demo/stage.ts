@@ -1,9 +1,8 @@
+import { cannotGoOn, type PlannedBackend } from './plan.ts'
 import type { Protocol } from '../model/service.ts'
 import type { ServicePortStatus, StatusDocument } from '../observe/status.ts'
 import { joinHostPort, splitHostPort } from '../util/ip.ts'
 import type { Target } from './clients.ts'
-import type { PlannedBackend } from './plan.ts'
-import { UsherError } from '../util/usher-error.ts'
 
 /** What the sections of the demo see of the proxy and of what stands behind it. */
 export interface Stage {
@@ -26,8 +25,7 @@ export const servicePortOf = (
       one.protocol === protocol &&
       /^[^/]*\/([^:]*)/.exec(one.servicePort)?.[1] === service,
   )
-  if (!found)
-    throw new UsherError('DEMO', `there is no ${protocol} port of a Service ${service}`)
+  if (!found) throw cannotGoOn(`there is no ${protocol} port of a Service ${service}`)
   return found
 }
 
@@ -43,8 +41,7 @@ export const targetOf = (
   const vip = servicePortOf(stage, service, protocol).vips[0]
   const target = splitHostPort(vip?.listen ?? '')
   if (!vip || !target || vip.state === 'failed')
-    throw new UsherError(
-      'DEMO',
+    throw cannotGoOn(
       `Usher does not listen for Service ${service}: ${vip?.reason || vip?.state || 'it has no VIP'}`,
     )
   return { address: target.host, port: target.port }

@@ -30,6 +30,10 @@ export const faultOf = (issue: v.BaseIssue<unknown>): Fault => ({
   message: issue.message,
 })
 
+/** On one line: `Service default/web: spec.ports: ...`. */
+export const problemText = ({ object, field, message }: Problem): string =>
+  [object, field, message].filter(part => part !== '').join(': ')
+
 export const problemsOf = (object: string, faults: readonly Fault[]): Problem[] => {
   const problems = faults
     .slice(0, mostProblems)

@@ -1,3 +1,4 @@
+import { badSource } from '../source.ts'
 import type { LookupFunction } from 'node:net'
 import { join } from 'node:path'
 import { systemClock, type Clock } from '../../util/clock.ts'
@@ -14,7 +15,6 @@ import {
 } from './file-text.ts'
 import { readKubeconfig, type Kubeconfig, type Part } from './kubeconfig.ts'
 import { agentTo, environmentProxy, proxyUrl } from './proxy.ts'
-import { UsherError } from '../../util/usher-error.ts'
 import type { OutgoingHttpHeaders } from 'node:http'
 import { PluginCredentials } from './exec-plugin.ts'
 
@@ -112,8 +112,7 @@ const inCluster = async ({
   const host = env['KUBERNETES_SERVICE_HOST'] ?? ''
   const port = env['KUBERNETES_SERVICE_PORT'] ?? ''
   if (host === '' || port === '')
-    throw new UsherError(
-      'BAD_SOURCE',
+    throw badSource(
       'no API server: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set; give --kubeconfig or --master, --manifests for Services from files, or run in a pod',
     )
   const address = host.includes(':') ? `[${host}]` : host
@@ -130,13 +129,12 @@ const inCluster = async ({
 /** A URL, or `host:port` with the scheme that client-go would take for it. */
 const serverUrl = (given: string, scheme: 'http' | 'https', where: string): URL => {
   const right = 'give the URL of the API server, as https://10.0.0.1:6443'
-  if (given === '') throw new UsherError('BAD_SOURCE', `${where} is missing; ${right}`)
+  if (given === '') throw badSource(`${where} is missing; ${right}`)
   const text = given.includes('://') ? given : `${scheme}://${given}`
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (url !== undefined && /^https?:$/.test(url.protocol) && url.username === '')
     return url
-  throw new UsherError(
-    'BAD_SOURCE',
+  throw badSource(
     `${where}: ${show(given.replace(/\/\/[^/]*@/, '//(...)@'))} is not a server; ${right}`,
   )
 }
@@ -153,8 +151,7 @@ const kubeconfigCredentials = async (
   const caFile = 'certificate-authority'
   const ca = textOf(cluster, caFile, clock, certificateFault)
   if (insecure && ca !== undefined)
-    throw new UsherError(
-      'BAD_SOURCE',
+    throw badSource(
       `${cluster.title}: ${caFile} and insecure-skip-tls-verify: give one of them`,
     )
   const servername = cluster.text('tls-server-name')
@@ -192,10 +189,7 @@ const textOf = (
   const text = Buffer.from(data, 'base64').toString('utf8')
   const wrong = check(text)
   if (wrong === '') return fixedText(text)
-  throw new UsherError(
-    'BAD_SOURCE',
-    `${part.title}.${field}-data: what it says in base64 ${wrong}`,
-  )
+  throw badSource(`${part.title}.${field}-data: what it says in base64 ${wrong}`)
 }
 
 /** The file goes before the fixed token, as in client-go. */

@@ -1,12 +1,13 @@
+import { badSource, type Source, type SourceSink, type SourceStatus } from '../source.ts'
+import { problemText } from '../decode/problem.ts'
 import { systemClock, type Clock, type Timer } from '../../util/clock.ts'
 import type { Problem } from '../../model/snapshot.ts'
 import { firstFew, printable } from '../../util/printable.ts'
-import type { Source, SourceSink, SourceStatus } from '../source.ts'
 import { Debounce, DirectoryWatches } from './directory-watches.ts'
 import { changesBetweenMany, type Applied, type SourceObject } from '../diff.ts'
 import { FirstSight, type ManifestSet } from './manifest-set.ts'
 import { readApart } from './read-apart.ts'
-import { UsherError, messageOf } from '../../util/usher-error.ts'
+import { messageOf } from '../../util/usher-error.ts'
 import { stat } from 'node:fs/promises'
 import { listFiles } from './list-files.ts'
 
@@ -76,7 +77,7 @@ class ManifestSource implements Source {
     await this.#reading
     if (this.#closing.signal.aborted) return
     if (this.#synced) return this.#schedulePoll()
-    const error = new UsherError('BAD_SOURCE', `--manifests: ${this.#error}`)
+    const error = badSource(`--manifests: ${this.#error}`)
     await this.close()
     throw error
   }
@@ -189,11 +190,7 @@ class ManifestSource implements Source {
 
 /** What is wrong, on one line; '' when nothing is. */
 const summary = (unreadable: readonly Problem[]): string =>
-  firstFew(
-    unreadable.map(({ object, field, message }) =>
-      [object, field, message].filter(Boolean).join(': '),
-    ),
-  )
+  firstFew(unreadable.map(problemText))
 
 /** A file changed more recently than this may change again and look the same. */
 const settledMs = 2000

@@ -1,6 +1,11 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { GroupTurn } from '../../health/group-health.ts'
+import {
+  type CheckedGroup,
+  GroupHealth,
+  type GroupTurn,
+} from '../../health/group-health.ts'
 import type { Health } from '../../health/health-checker.ts'
+import type { Verdict } from '../../model/service.ts'
 import type { Problem } from '../../model/snapshot.ts'
 import { systemClock, type Clock, type Timer } from '../../util/clock.ts'
 import { canonicalIp, joinHostPort } from '../../util/ip.ts'
@@ -22,14 +27,16 @@ import {
 import { resolveHost, resolveSrv } from './resolve-host.ts'
 import { clashText } from './decode-route.ts'
 import { ListFiles } from './list-files.ts'
-import { RouteHealth } from './route-health.ts'
 import {
   loopsOf,
+  ownPlaces,
   placesOfRoute,
+  rankOf,
   routeNameOf,
   routeObject,
   servedPlaces,
   servicePortOf,
+  weighed,
 } from './route-objects.ts'
 import { backendText, type Route, type RouteBackend } from './route.ts'
 import { srvLookup } from './srv-lookup.ts'
@@ -73,7 +80,8 @@ export class RouteSource implements Source {
   readonly #watches = new Map<string, HostWatch>()
   readonly #watchOf: (backend: RouteBackend) => HostWatch
   readonly #onError: (error: Error) => void
-  readonly #health: RouteHealth
+  /** By the checks that the routes ask for. */
+  readonly #health: GroupHealth
   readonly #turns: SyncRunner
   readonly #gone = new GonePlaces()
   /** Routes, by name, that go where they went until one of their new endpoints has been asked. */
@@ -108,7 +116,7 @@ export class RouteSource implements Source {
         this.#update()
       },
     }
-    this.#health = new RouteHealth(backend => this.#placesOf(backend), {
+    this.#health = new GroupHealth({
       clock,
       turned: turn => options.onTurn?.(turn),
       changed: () => this.#turns.request(),
@@ -215,7 +223,7 @@ export class RouteSource implements Source {
   }
 
   healthOf(servicePort: string, endpoint: string): Health | undefined {
-    return this.#health.of(routeNameOf(servicePort), endpoint)
+    return this.#health.healthOf(routeNameOf(servicePort), endpoint)
   }
 
   status(): SourceStatus {
@@ -273,13 +281,57 @@ export class RouteSource implements Source {
     const used = Array.from(served, ([name, places]) =>
       places.map(place => `${name} ${keyOf(place)}`),
     )
-    this.#health.watch(this.#routes, new Set(used.flat()))
+    const groups = this.#routes.flatMap(route => this.#groupsOf(route))
+    this.#health.watch(groups, new Set(used.flat()))
     const waiting = this.#routes.filter(route => {
       const own = new Set(placesOfRoute(route, this.#placesOf).map(keyOf))
       const isAnyLeft = served.get(route.name)?.some(place => !own.has(keyOf(place)))
-      return isAnyLeft === true && this.#health.awaits(route)
+      // Clients of it, or of one of its pools, would wait for endpoints that have yet to be asked.
+      const awaits = this.#groupsOf(route).some(group => this.#health.awaits(group))
+      return isAnyLeft === true && awaits
     })
     this.#waiting = new Set(waiting.map(({ name }) => name))
+  }
+
+  /** Endpoints stand in for those of their own pool. */
+  #groupsOf(route: Route): readonly CheckedGroup[] {
+    const { name, check: option, pools, others, proxyProtocol } = route
+    if (option === undefined) return []
+    const sets =
+      pools === undefined
+        ? [route.backends]
+        : [others ?? [], ...pools.map(({ backends }) => backends)]
+    const endpointsOf = (backend: RouteBackend): CheckedGroup['endpoints'] =>
+      ownPlaces(route, backend, this.#placesOf).map(place => ({
+        address: place.address,
+        port: place.port,
+        host: backend.host === place.address ? '' : backend.host,
+        proxyProtocol,
+        tier: rankOf(backend, place),
+        weight: weighed(place, backend).weight,
+      }))
+    return sets.map(backends => ({
+      name,
+      option,
+      effects: route,
+      endpoints: backends.flatMap(endpointsOf),
+    }))
+  }
+
+  /** An endpoint in several pools is down, or cut, where all of these can do without it. */
+  #judge(route: Route): (place: Place) => Verdict {
+    const groups = this.#groupsOf(route).map(group => ({
+      keys: new Set(group.endpoints.map(keyOf)),
+      verdictOf: this.#health.judge(group),
+    }))
+    return place => {
+      const mine = groups
+        .filter(({ keys }) => keys.has(keyOf(place)))
+        .map(({ verdictOf }) => verdictOf(place))
+      const [first] = mine
+      const isDown = first !== undefined && mine.every(one => one.isDown)
+      return { isDown, cut: mine.every(({ cut }) => cut) ? first?.cut : undefined }
+    }
   }
 
   #noteGone(served: ReadonlyMap<string, readonly Place[]>): void {
@@ -299,7 +351,7 @@ export class RouteSource implements Source {
       const before = this.#applied.get(route.name)
       if (before !== undefined && this.#waiting.has(route.name)) return before
       const gone = this.#gone.of(route)
-      const judge = this.#health.judge(route)
+      const judge = this.#judge(route)
       const clients = this.#lists.clientsOf(route)
       return routeObject(route, this.#placesOf, judge, gone, clients)
     })
@@ -334,7 +386,8 @@ export class RouteSource implements Source {
   }
 }
 
-const keyOf = ({ address, port }: Place): string => joinHostPort(address, port)
+const keyOf = ({ address, port }: Pick<Place, 'address' | 'port'>): string =>
+  joinHostPort(address, port)
 
 /** The names that have to be resolved, with a backend of each. */
 const namesOf = (routes: readonly Route[]): ReadonlyMap<string, RouteBackend> =>
