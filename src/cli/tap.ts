@@ -148,28 +148,28 @@ const head: Cells = [
 const textPrinter = ({ out, err, colour }: Io): Printer => {
   let widths = columnWidths([head])
   out(`${aligned(head, widths, '', colour)}\n`)
-  const print = (row: Cells): void => {
-    widths = columnWidths([widths.map(width => ' '.repeat(width)), row])
-    out(`${aligned(row, widths, '', colour)}\n`)
+  const print = (cells: Cells): void => {
+    widths = columnWidths([widths.map(width => ' '.repeat(width)), cells])
+    out(`${aligned(cells, widths, '', colour)}\n`)
   }
   return {
-    ended: one => print(endedRow(one)),
-    open: one => print(openRow(one)),
+    // UTC, as in the log.
+    ended: one => print(row(one.endedAt.slice(11), one, one.totalMs, endCell(one))),
+    open: one => print(row('-', one, one.ageMs, { text: one.state, style: 'dim' })),
     leftOut: more => more > 0 && err(`... ${more} more left out\n`),
     gap: () => err(`usher tap: ${gapText}\n`),
   }
 }
 
-const endedRow = (one: Ended): Cells => [
-  // UTC, as in the log.
-  one.endedAt.slice(11),
+const row = (time: string, one: Ended | Open, lastedMs: number, end: Cell): Cells => [
+  time,
   one.route,
   one.client,
   one.endpoint || '-',
-  duration(one.totalMs),
+  duration(lastedMs),
   bytesForPeople(one.bytesToBackend),
   bytesForPeople(one.bytesToClient),
-  endCell(one),
+  end,
 ]
 
 /** `reset by the endpoint (SD: ECONNRESET), after 2 refused`. */
@@ -188,17 +188,6 @@ const retriesOf = ({ attempts }: Ended): string => {
   const texts = [...results].map(([result, times]) => `${times} ${result}`)
   return texts.length === 0 ? '' : `, after ${texts.join(', ')}`
 }
-
-const openRow = (one: Open): Cells => [
-  '-',
-  one.route,
-  one.client,
-  one.endpoint || '-',
-  duration(one.ageMs),
-  bytesForPeople(one.bytesToBackend),
-  bytesForPeople(one.bytesToClient),
-  { text: one.state, style: 'dim' },
-]
 
 /** `12ms`, `3.4s`, `5m12s`. */
 const duration = (ms: number): string =>

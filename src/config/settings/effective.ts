@@ -121,24 +121,18 @@ export const periods = (
   decision: Decision,
   effective: OptionsOf<'run'>,
 ): Readonly<Record<ModeName, Periods>> => {
-  const { given, options } = decision
-  const own = (section: Periods): Periods => ({
-    syncPeriod: given.has('sync-period') ? options.syncPeriod : section.syncPeriod,
-    minSyncPeriod: given.has('min-sync-period')
-      ? options.minSyncPeriod
-      : section.minSyncPeriod,
+  const { given, options, configuration } = decision
+  const { nftables } = configuration
+  const own = ({ syncPeriod, minSyncPeriod }: Periods): Periods => ({
+    syncPeriod: given.has('sync-period') ? options.syncPeriod : syncPeriod,
+    minSyncPeriod: given.has('min-sync-period') ? options.minSyncPeriod : minSyncPeriod,
   })
   const iptables = {
     syncPeriod: effective.iptablesSyncPeriod,
     minSyncPeriod: effective.iptablesMinSyncPeriod,
   }
-  const ipvs = {
-    syncPeriod: effective.ipvsSyncPeriod,
-    minSyncPeriod: effective.ipvsMinSyncPeriod,
-  }
-  const { nftables } = decision.configuration
-  const isSyncSet = isPeriodSet(decision, 'iptables.syncPeriod')
-  const isMinSet = isPeriodSet(decision, 'iptables.minSyncPeriod')
+  const ofUserspace = (name: keyof Periods): number =>
+    isPeriodSet(decision, `iptables.${name}`) ? iptables[name] : options[name]
   return {
     nftables: fitting(
       own({
@@ -147,10 +141,15 @@ export const periods = (
       }),
     ),
     iptables: fitting(own(iptables)),
-    ipvs: fitting(own(ipvs)),
+    ipvs: fitting(
+      own({
+        syncPeriod: effective.ipvsSyncPeriod,
+        minSyncPeriod: effective.ipvsMinSyncPeriod,
+      }),
+    ),
     userspace: own({
-      syncPeriod: isSyncSet ? iptables.syncPeriod : options.syncPeriod,
-      minSyncPeriod: isMinSet ? iptables.minSyncPeriod : options.minSyncPeriod,
+      syncPeriod: ofUserspace('syncPeriod'),
+      minSyncPeriod: ofUserspace('minSyncPeriod'),
     }),
   }
 }
