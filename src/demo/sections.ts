@@ -23,7 +23,7 @@ export interface Section {
  * An expectation from its possible faults, in the order of their weight: the first one
  * that is true is the reason.
  */
-export const expectation = (
+const expectation = (
   name: string,
   faults: readonly (readonly [broken: boolean, reason: string])[],
 ): Expectation => {

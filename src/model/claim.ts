@@ -56,7 +56,7 @@ export const isHealthCheck = ({ service, portIndex }: Claim): boolean =>
  * The indices of ports whose name and protocol, which together name a ServicePort, an
  * earlier port has already. An API server refuses those; a manifest may hold them.
  */
-export const portsWithTakenName = (service: Service): ReadonlySet<number> => {
+const portsWithTakenName = (service: Service): ReadonlySet<number> => {
   const names = new Set<string>()
   const taken = new Set<number>()
   for (const [index, { name, protocol }] of service.ports.entries()) {
@@ -71,7 +71,7 @@ export const portsWithTakenName = (service: Service): ReadonlySet<number> => {
  * Negative when `a` goes before `b`: the older Service, then the smaller namespace and
  * name, then the earlier port. 0 only for claims of the same port.
  */
-export const compareClaims = (a: Claim, b: Claim): number =>
+const compareClaims = (a: Claim, b: Claim): number =>
   a.service.createdAt - b.service.createdAt ||
   compareText(a.service.namespace, b.service.namespace) ||
   compareText(a.service.name, b.service.name) ||

@@ -123,3 +123,12 @@ const groupBytes = (text: string): number[] => {
     return [value >> 8, value & 0xff]
   })
 }
+
+/** The other way round: of 4 or 16 bytes, canonical. */
+export const addressText = (bytes: ArrayLike<number>): string => {
+  if (bytes.length === 4) return Array.from(bytes).join('.')
+  const groups = Array.from({ length: 8 }, (_, i) =>
+    (((bytes[2 * i] ?? 0) << 8) | (bytes[2 * i + 1] ?? 0)).toString(16),
+  )
+  return canonicalIp(groups.join(':')) ?? ''
+}

@@ -20,7 +20,7 @@ import { allLeftOut, decisive, parts, present } from './part.ts'
 import { specialRange } from '../../util/special-address.ts'
 import { show } from '../../util/printable.ts'
 import { isNot } from '../../util/schema.ts'
-import { fieldPath, type Fault } from './problem.ts'
+import { fieldPath, type Fault, faultIf } from './problem.ts'
 
 /** Shared: most endpoints have no hints, and there may be 100 000. */
 const none: readonly string[] = []
@@ -138,7 +138,7 @@ const endpointFaults = (body: Body): Fault[] => {
   const family = familyIn(body)
   return body.endpoints.flatMap((one, i) => {
     const message = one ? endpointAddressFault(one.addresses[0], family) : ''
-    return message === '' ? [] : { field: `endpoints[${i}].addresses[0]`, message }
+    return faultIf(`endpoints[${i}].addresses[0]`, message)
   })
 }
 

@@ -13,7 +13,7 @@ import { nodeName, object, port, text } from './fields.ts'
 import type { Metadata } from './metadata.ts'
 import { objectIp } from './object-ip.ts'
 import { allLeftOut, decisive, parts, present } from './part.ts'
-import type { Fault } from './problem.ts'
+import { type Fault, faultIf } from './problem.ts'
 
 const addresses = decisive(parts(object({ ip: text, nodeName: v.nullish(nodeName) })), [])
 
@@ -45,10 +45,9 @@ export const decodeEndpoints = decoderOf({
   ignored: ignoredAsHeadless,
   shape,
   faults: ({ subsets }) =>
-    addressFaults(subsets, (field, ip) => {
-      const message = endpointAddressFault(ip, undefined)
-      return message === '' ? [] : [{ field, message }]
-    }),
+    addressFaults(subsets, (field, ip) =>
+      faultIf(field, endpointAddressFault(ip, undefined)),
+    ),
   invalid: ({ subsets }) => addressFaults(subsets, specialAddressFaults),
   unread: ({ subsets }) =>
     allLeftOut(subsets) ||

@@ -5,6 +5,7 @@ import { canonicalCidrs, cidrFaults, familyFaults } from './object-ip.ts'
 import { addressFault, canonicalAll, object, text } from './fields.ts'
 import { labels, type Metadata } from './metadata.ts'
 import { parts, present } from './part.ts'
+import { faultIf } from './problem.ts'
 import { parseCidr } from '../../util/cidr.ts'
 
 /** Set by the cluster autoscaler before it takes the node away (KEP-3836). */
@@ -37,7 +38,7 @@ export const decodeNode = decoderOf({
     (status?.addresses ?? []).flatMap((one, i) => {
       const isWanted = one !== undefined && wantedTypes.includes(one.type)
       const message = isWanted ? addressFault(one.address) : ''
-      return message === '' ? [] : [{ field: `status.addresses[${i}].address`, message }]
+      return faultIf(`status.addresses[${i}].address`, message)
     }),
   leftOut: ({ spec }) => cidrFaults('spec.podCIDRs', podCIDRsOf(spec)),
   changes: (body, metadata) => [

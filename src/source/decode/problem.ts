@@ -11,6 +11,10 @@ export interface Fault {
   readonly message: string
 }
 
+/** None where the message is ''. */
+export const faultIf = (field: string, message: string): Fault[] =>
+  message === '' ? [] : [{ field, message }]
+
 const plainKey = /^[A-Za-z_]\w*$/
 
 /** `['spec', 'ports', 0, 'port']` as `spec.ports[0].port`. */

@@ -7,7 +7,7 @@ import { present } from './part.ts'
 import { labels, type Metadata } from './metadata.ts'
 import { peek } from '../../util/json.ts'
 import { show } from '../../util/printable.ts'
-import type { Fault } from './problem.ts'
+import { type Fault, faultIf } from './problem.ts'
 import { readAnnotations } from './service-annotations.ts'
 import { portFaults, shape, unnamedPorts, type Body } from './service-shape.ts'
 
@@ -77,11 +77,9 @@ const vipIngress = (status: Body['status']): Ingress[] =>
   )
 
 const ingressFaults = (status: Body['status']): Fault[] =>
-  vipIngress(status).flatMap(({ index, ip }) => {
-    const message = addressFault(ip)
-    const field = `status.loadBalancer.ingress[${index}].ip`
-    return message === '' ? [] : [{ field, message }]
-  })
+  vipIngress(status).flatMap(({ index, ip }) =>
+    faultIf(`status.loadBalancer.ingress[${index}].ip`, addressFault(ip)),
+  )
 
 const serviceOf = (
   body: Body,

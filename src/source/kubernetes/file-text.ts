@@ -1,6 +1,6 @@
 import { badSource } from '../source.ts'
 import type { Clock } from '../../util/clock.ts'
-import { readBounded } from '../../util/read-text.ts'
+import { fileFault, readBounded } from '../../util/read-text.ts'
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 
 /** How old a credential from a file may be, in milliseconds, as client-go has it. */
@@ -49,18 +49,9 @@ export class FileText implements Text {
       return text
     } catch (error) {
       if (this.#text !== undefined) return this.#text
-      throw badSource(`${this.#what}: cannot use ${this.#path}: ${why(error)}`)
+      throw badSource(`${this.#what}: cannot use ${this.#path}: ${fileFault(error)}`)
     }
   }
-}
-
-const why = (error: unknown): string => {
-  const { code, message } = error as NodeJS.ErrnoException
-  return code === 'ENOENT'
-    ? 'no such file'
-    : code === 'EACCES'
-      ? 'permission denied'
-      : message
 }
 
 export const fixedText = (text: string): Text => ({ read: async () => text })

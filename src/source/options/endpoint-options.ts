@@ -12,8 +12,8 @@ import type {
 import { parseBytes } from '../../util/bytes.ts'
 import { peek } from '../../util/json.ts'
 import { proxyVersions } from '../../util/proxy-header.ts'
-import { isNot } from '../../util/schema.ts'
-import { choice, countOf, durationText, type Given, msOf } from './option-kinds.ts'
+import { isNot, choice, countOf, durationText, msOf } from '../../util/schema.ts'
+import type { Given } from './option-kinds.ts'
 
 // The one definition of how clients and endpoints are treated: by the options of a route, and
 // by the annotations of a Service. Only checks, as in decode/fields.ts.

@@ -5,10 +5,10 @@ import {
   readLogDestination,
 } from '../../model/access-log.ts'
 import { readBlock } from '../../util/address-ranges.ts'
-import { isNot } from '../../util/schema.ts'
+import { isNot, checkedText, choice } from '../../util/schema.ts'
 import { withAccess } from '../../util/unix-address.ts'
 import { isDnsSubdomain, list } from '../decode/fields.ts'
-import { checkedText, choice, type Given } from './option-kinds.ts'
+import type { Given } from './option-kinds.ts'
 
 // Options that routes alone have, not Services. Only checks, as in decode/fields.ts.
 

@@ -12,7 +12,7 @@ import {
   decodeUdpTraffic,
   idleOptions,
 } from '../options/endpoint-options.ts'
-import { msOf } from '../options/option-kinds.ts'
+import { msOf } from '../../util/schema.ts'
 import {
   decodeAccessLog,
   plainName,
@@ -112,7 +112,7 @@ export const routeFaults = (raw: unknown): ShapeFault[] => {
     ...placeFaults(raw),
     ...targetFaults(targetsOf(raw), listen),
     ...poolFaults(raw, listen),
-    ...udpFaults(raw, listen?.protocol),
+    ...(listen?.protocol === 'UDP' ? faultsOf(raw, tcpOptions, forTcp) : []),
     ...unixFaults(raw, listen, targetsOf(raw)),
     ...idleFaults(raw, listen?.protocol),
     ...(listen?.protocol === 'UDP' ? [] : logFaults(raw)),
@@ -202,44 +202,42 @@ const unixFaults = (
   listen: Listen | undefined,
   targets: readonly (Target & { readonly path: ShapeFault['path'] })[],
 ): readonly ShapeFault[] => {
-  const given = (name: string): boolean => Object.hasOwn(raw, name)
   if (listen === undefined) return []
   const sockets = targets.filter(({ host }) => isUnix(host))
+  const isUdp = listen.protocol === 'UDP'
+  const asksPort = checkPort(peek(raw, 'check')) !== undefined
+  const byClient = peek(raw, 'balance') === 'maglev' ? ['balance'] : []
   return [
-    ...(isUnix(listen.address) ? addressFaults(raw, given) : []),
+    ...(isUnix(listen.address)
+      ? faultsOf(raw, [...byAddress, ...byClient], needsAddress)
+      : []),
     ...(listen.address.startsWith('unix:/')
       ? []
-      : Object.keys(socketOptions).filter(given).map(notAPath)),
-    ...(listen.protocol === 'UDP'
-      ? sockets.map(({ host, path }) => ({
-          path,
-          message: `${show(host)} is for TCP; give an address and a port, or listen on tcp://`,
-        }))
-      : []),
-    ...(checkPort(peek(raw, 'check')) === undefined
-      ? []
-      : sockets.slice(0, 1).map(({ host }) => ({
-          path: ['check'],
-          message: `asks a port, which ${show(host)} has not; give a check without a port`,
-        }))),
+      : faultsOf(raw, Object.keys(socketOptions), notAPath)),
+    ...(isUdp ? sockets : []).map(({ host, path }) => ({
+      path,
+      message: `${show(host)} is for TCP; give an address and a port, or listen on tcp://`,
+    })),
+    ...(asksPort ? sockets.slice(0, 1) : []).map(({ host }) => ({
+      path: ['check'],
+      message: `asks a port, which ${show(host)} has not; give a check without a port`,
+    })),
   ]
 }
 
-const addressFaults = (raw: object, given: (name: string) => boolean): ShapeFault[] => [
-  ...byAddress.filter(given).map(needsAddress),
-  ...(peek(raw, 'balance') === 'maglev' ? [needsAddress('balance')] : []),
-]
+const needsAddress =
+  'goes by the address of a client, and clients of a unix socket have none; leave it out, or listen on tcp://'
 
-const needsAddress = (name: string): ShapeFault => ({
-  path: [name],
-  message:
-    'goes by the address of a client, and clients of a unix socket have none; leave it out, or listen on tcp://',
-})
+const notAPath =
+  'is for a route that listens at a path, like unix:/run/db.sock; leave it out'
 
-const notAPath = (name: string): ShapeFault => ({
-  path: [name],
-  message: 'is for a route that listens at a path, like unix:/run/db.sock; leave it out',
-})
+/** Of those of some options that are given. */
+const faultsOf = (
+  raw: object,
+  names: readonly string[],
+  message: string,
+): readonly ShapeFault[] =>
+  names.filter(name => Object.hasOwn(raw, name)).map(name => ({ path: [name], message }))
 
 /** What can't be read has its fault already. */
 const checkPort = (check: unknown): unknown => {
@@ -266,15 +264,7 @@ const tcpOptions = [...Object.keys(routeOptions), 'serverNames'].filter(
   name => !forUdp.has(name),
 )
 
-const udpFaults = (raw: object, protocol: Protocol | undefined): ShapeFault[] =>
-  protocol === 'UDP'
-    ? tcpOptions
-        .filter(name => Object.hasOwn(raw, name))
-        .map(name => ({
-          path: [name],
-          message: 'is for TCP; leave it out, or listen on tcp://',
-        }))
-    : []
+const forTcp = 'is for TCP; leave it out, or listen on tcp://'
 
 const idleFaults = (raw: object, protocol: Protocol | undefined): ShapeFault[] =>
   idleOptions(raw, true)
@@ -282,18 +272,13 @@ const idleFaults = (raw: object, protocol: Protocol | undefined): ShapeFault[] =
     .filter(({ name }) => protocol !== 'UDP' || !tcpOptions.includes(name))
     .map(({ name, message }) => ({ path: [name], message }))
 
-const logFaults = (raw: object): ShapeFault[] => {
+const logFaults = (raw: object): readonly ShapeFault[] => {
   const to = peek(raw, 'accessLogTo')
   // What can't be read has its fault already.
   const isRead = typeof to === 'string' && readLogDestination(to) !== undefined
-  return isRead && !Object.hasOwn(raw, 'accessLog')
-    ? [
-        {
-          path: ['accessLogTo'],
-          message: 'does nothing without accessLog; give that, too',
-        },
-      ]
-    : []
+  const isIdle = isRead && !Object.hasOwn(raw, 'accessLog')
+  const message = 'does nothing without accessLog; give that, too'
+  return isIdle ? [{ path: ['accessLogTo'], message }] : []
 }
 
 /** The first clash of any, with its route; '' where there is none. */

@@ -1,8 +1,7 @@
 import * as v from 'valibot'
-import { isNot } from '../../util/schema.ts'
+import { isNot, checkedText, choice, durationText } from '../../util/schema.ts'
 import { isDnsLabel, list } from '../decode/fields.ts'
 import { endpointOptions } from '../options/endpoint-options.ts'
-import { checkedText, choice, durationText } from '../options/option-kinds.ts'
 import { entryForm, readEntry } from './client-list.ts'
 import {
   acceptOptions,

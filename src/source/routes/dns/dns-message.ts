@@ -1,4 +1,4 @@
-import { canonicalIp } from '../../../util/ip.ts'
+import { addressText } from '../../../util/ip.ts'
 import { messageOf } from '../../../util/usher-error.ts'
 
 /** Types of records that can be asked for, by their numbers on the wire (RFC 1035, 2782, 3596). */
@@ -164,9 +164,9 @@ const readRecord = (reader: WireReader): DnsRecord | undefined => {
 const readData = (reader: WireReader, type: number): RecordData | undefined => {
   switch (type) {
     case questionTypes.A:
-      return { type: 'A', address: reader.bytes(4).join('.') }
+      return { type: 'A', address: addressText(reader.bytes(4)) }
     case questionTypes.AAAA:
-      return { type: 'AAAA', address: ipv6(reader.bytes(16)) }
+      return { type: 'AAAA', address: addressText(reader.bytes(16)) }
     case cname:
       return { type: 'CNAME', target: reader.name() }
     case questionTypes.SRV: {
@@ -176,11 +176,6 @@ const readData = (reader: WireReader, type: number): RecordData | undefined => {
     default:
       return undefined
   }
-}
-
-const ipv6 = (bytes: Buffer): string => {
-  const groups = bytes.toString('hex').match(/.{4}/g) ?? []
-  return canonicalIp(groups.join(':')) ?? ''
 }
 
 /** Walks over a message of RFC 1035. Throws an Error in words where it ends too early. */
