@@ -62,3 +62,12 @@ export const aligned = (
   })
   return `${indent}${cells.join('  ')}`.trimEnd()
 }
+
+/** A table in lines, each column as wide as it needs. */
+export const tableLines = (
+  rows: readonly Cells[],
+  colour: boolean,
+): readonly string[] => {
+  const widths = columnWidths(rows)
+  return rows.map(row => aligned(row, widths, '', colour))
+}

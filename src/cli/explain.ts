@@ -4,8 +4,8 @@ import type { AnswerOf } from '../observe/control-protocol.ts'
 import { familyOf, splitHostPort } from '../util/ip.ts'
 import { isUnix, unixPeer } from '../util/unix-address.ts'
 import { askCommand, orSayWhyNot } from './ask-usher.ts'
-import { aligned, columnWidths, type Cells } from './columns.ts'
-import { jsonText, yamlText } from './document-text.ts'
+import { tableLines, type Cells } from './columns.ts'
+import { documentText } from './document-text.ts'
 import { apiVersion } from './json-documents.ts'
 import type { Io } from './io.ts'
 import { forPeople, servedText, visible, count } from './words.ts'
@@ -19,9 +19,8 @@ export const explain = (options: OptionsOf<'explain'>, io: Io): Promise<number> 
   return orSayWhyNot('explain', io, async () => {
     const answer = await askCommand(options, 'explain', { client, address, protocol })
     const document = { apiVersion, kind: 'Explanation', ...answer }
-    if (output === 'json') io.out(`${jsonText(document, 2)}\n`)
-    else if (output === 'yaml') io.out(await yamlText(document))
-    else print(answer, io)
+    if (output === '') print(answer, io)
+    else io.out(await documentText(document, output))
     return answer.verdict.action === 'forward' ? 0 : 1
   })
 }
@@ -63,14 +62,12 @@ const print = (answer: Explained, io: Io): void => {
   )
   for (const [name = '', text = ''] of rows)
     io.out(`${name.padEnd(11)}${visible(text)}\n`)
-  const table = [
-    endpointsTable,
-    ...answer.endpoints.map(one => endpointRow(one, answer, Date.now())),
-  ]
-  if (answer.endpoints.length === 0) io.out('It has no endpoints.\n')
+  const now = Date.now()
+  const endpoints = answer.endpoints.map(one => endpointRow(one, answer, now))
+  if (endpoints.length === 0) io.out('It has no endpoints.\n')
   else
-    for (const row of table)
-      io.out(`${aligned(row, columnWidths(table), '', io.colour)}\n`)
+    for (const line of tableLines([endpointsTable, ...endpoints], io.colour))
+      io.out(`${line}\n`)
   for (const { what, command } of looks)
     io.out(`${visible(what)}\n  ${visible(command)}\n`)
 }

@@ -23,7 +23,7 @@ import {
 import { type Io, printAll } from './io.ts'
 import { count, visible } from './words.ts'
 import { aligned, type Cells, columnWidths } from './columns.ts'
-import { jsonText, yamlText } from './document-text.ts'
+import { documentText, jsonText, yamlText } from './document-text.ts'
 import { systemClock } from '../util/clock.ts'
 import { wait } from '../util/wait.ts'
 import { apiVersion } from './json-documents.ts'
@@ -162,8 +162,8 @@ export const printListing = async (
     metadata: { leftOut: left },
     items: items.map(item => item.document),
   }
-  if (output === 'json') return io.out(`${jsonText(document, 2)}\n`)
-  if (output === 'yaml') return io.out(await yamlText(document))
+  if (output === 'json' || output === 'yaml')
+    return io.out(await documentText(document, output))
   if (items.length === 0) return io.err(`usher get: there are no ${one}s\n`)
   if (output === 'name') return io.out(namesOf(one, items))
   const rows = rowsOf(items, output === 'wide')

@@ -147,7 +147,7 @@ const watchConfig = (
   stop: Stop,
 ): (() => void) => {
   if (options.config === '') return () => {}
-  const watch = new ConfigWatch({
+  return watchMeaning({
     clock: systemClock,
     current: configuration,
     read: async () => (await runSettings(args, readConfigFile)).configuration,
@@ -159,7 +159,6 @@ const watchConfig = (
         'the configuration file has changed and cannot be used; the old one stands',
       ),
   })
-  return () => watch.close()
 }
 
 interface ConfigWatchDeps<C> {
@@ -178,47 +177,40 @@ interface ConfigWatchDeps<C> {
 const lookEveryMs = 2000
 
 /**
- * Looks whether a configuration file has come to mean something else. What counts is the
+ * Looks whether a configuration file has come to mean something else, until what it gives is
+ * called. What counts is the
  * meaning: neither a touched file nor a ConfigMap that is mounted anew is a change.
  * kube-proxy exits at any write, and then again and again over a file that it can't read;
  * here a bad file is logged and the old configuration stays in force.
  */
-export class ConfigWatch<C> {
-  readonly #deps: ConfigWatchDeps<C>
-  #timer: Timer | undefined
-  #closed = false
-  #said = ''
-
-  constructor(deps: ConfigWatchDeps<C>) {
-    this.#deps = deps
-    this.#schedule()
+export const watchMeaning = <C>(deps: ConfigWatchDeps<C>): (() => void) => {
+  const { clock, read, current, changed, unusable } = deps
+  let timer: Timer | undefined
+  let closed = false
+  let reported = ''
+  const close = (): void => {
+    closed = true
+    clock.clearTimeout(timer)
   }
-
-  close(): void {
-    this.#closed = true
-    this.#deps.clock.clearTimeout(this.#timer)
-  }
-
-  #schedule(): void {
-    if (this.#closed) return
-    this.#timer = this.#deps.clock.setTimeout(() => void this.#look(), lookEveryMs)
-  }
-
-  async #look(): Promise<void> {
-    const { read, current, changed, unusable } = this.#deps
+  const look = async (): Promise<void> => {
     try {
       const now = await read()
-      this.#said = ''
-      if (this.#closed) return
+      reported = ''
+      if (closed) return
       if (!isDeepStrictEqual(now, current)) {
-        this.close()
+        close()
         changed()
       }
     } catch (error) {
       const reason = messageOf(error)
-      if (reason !== this.#said && !this.#closed) unusable(reason)
-      this.#said = reason
+      if (reason !== reported && !closed) unusable(reason)
+      reported = reason
     }
-    this.#schedule()
+    schedule()
   }
+  const schedule = (): void => {
+    if (!closed) timer = clock.setTimeout(() => void look(), lookEveryMs)
+  }
+  schedule()
+  return close
 }

@@ -50,7 +50,7 @@ export const sidecar = async (options: OptionsOf<'sidecar'>): Promise<number> =>
       mustListen: true,
       pod: { lingerMs: options.linger, quitByHttp: quitByHttp(options) },
       ...(idleMs > 0 && {
-        watch: (stop, proxy) => exitWhenIdle({ stop, proxy, idleMs, log }),
+        watch: (stop, proxy) => exitWhenIdle(stop, proxy, idleMs, log),
       }),
     },
     options,
@@ -146,13 +146,6 @@ const startFile = async (path: string, fixed: OptionsOf<'sidecar'>['route']) => 
   return { text, routes }
 }
 
-interface ExitWhenIdle {
-  readonly stop: Stop
-  readonly proxy: Pick<RunningProxy, 'connections'>
-  readonly idleMs: number
-  readonly log: Log
-}
-
 /** How often it is looked at: four times in the idle time, at most once a second. */
 const periodOf = (idleMs: number): number => Math.min(1000, Math.max(10, idleMs / 4))
 
@@ -160,7 +153,12 @@ const periodOf = (idleMs: number): number => Math.min(1000, Math.max(10, idleMs 
  * Asks Usher to end when no connection has been open for `idleMs`. Before the first one it waits
  * for ever: the application may take long to begin. Gives what ends the watch.
  */
-const exitWhenIdle = ({ stop, proxy, idleMs, log }: ExitWhenIdle): (() => void) => {
+const exitWhenIdle = (
+  stop: Stop,
+  proxy: Pick<RunningProxy, 'connections'>,
+  idleMs: number,
+  log: Log,
+): (() => void) => {
   let before = 0
   let idleSince: number | undefined
   const look = async (): Promise<void> => {

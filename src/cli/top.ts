@@ -4,7 +4,7 @@ import type { OptionsOf } from '../config/options.ts'
 import { endpointsShape, listedShape, type StatusOf } from '../observe/status.ts'
 import { UsherError } from '../util/usher-error.ts'
 import { askPorts, orSayWhyNot } from './ask-usher.ts'
-import { aligned, type Cells, columnWidths } from './columns.ts'
+import { tableLines } from './columns.ts'
 import { isInNamespace, whyNothingYet } from './listings.ts'
 import { type Io, printAll } from './io.ts'
 import { endpointRows, headLine, type Looks, serviceRows } from './top-rows.ts'
@@ -45,7 +45,7 @@ const printOnce = async (options: Options, io: Io): Promise<void> => {
   if (why !== '') throw new UsherError('NOT_FOUND', why)
   const rows = serviceRows(looksOf(before, after, options), options.sort)
   printAll(
-    linesOf(rows, io).map(line => `${line}\n`),
+    tableLines(rows, io.colour).map(line => `${line}\n`),
     io,
   )
 }
@@ -55,11 +55,6 @@ const looksOf = (before: Look, after: Look, { namespace }: Options): Looks => {
     status.servicePorts.filter(({ servicePort }) => isInNamespace(servicePort, namespace))
   const seconds = Math.max(after.atMs - before.atMs, 1) / 1000
   return { before: of(before), after: of(after), seconds }
-}
-
-const linesOf = (rows: readonly Cells[], { colour }: Io): readonly string[] => {
-  const widths = columnWidths(rows)
-  return rows.map(row => aligned(row, widths, '', colour))
 }
 
 const sortedByKey: Readonly<Record<string, Options['sort']>> = {
@@ -95,7 +90,7 @@ const showUntilQuit = async (options: Options, io: Io): Promise<void> => {
       const rows = ofEndpoints ? endpointRows(looks) : serviceRows(looks, sort)
       const by = ofEndpoints ? 'endpoints' : `by ${sort}`
       const head = `${headLine(after.status)}; ${by}; keys: n a f r b s sort, e endpoints, q ends`
-      draw([head, ...linesOf(rows, io)], io)
+      draw([head, ...tableLines(rows, io.colour)], io)
       const key = await keys.next(everyMs)
       if (io.gone.aborted) return
       if (key === 'q' || key === '\u0003') return
@@ -121,15 +116,8 @@ const draw = (lines: readonly string[], { out, columns }: Io): void => {
   out(`${screen.home}${text}${screen.below}`)
 }
 
-/** Keys of the terminal, one by one. */
-interface KeysPressed {
-  /** The next one; undefined when none is pressed within so many milliseconds. */
-  readonly next: (withinMs: number) => Promise<string | undefined>
-  readonly close: () => void
-}
-
-/** Of standard input, where that is a terminal; elsewhere nothing is ever pressed. */
-const keysPressed = (input = process.stdin): KeysPressed => {
+/** Keys of standard input one by one, where that is a terminal; elsewhere nothing is ever pressed. */
+const keysPressed = (input = process.stdin) => {
   const pressed: string[] = []
   let wake: (() => void) | undefined
   const onData = (keys: Buffer | string): void => {
@@ -141,7 +129,8 @@ const keysPressed = (input = process.stdin): KeysPressed => {
     input.on('data', onData)
   }
   return {
-    next: async withinMs => {
+    /** The next one; undefined when none is pressed within so many milliseconds. */
+    next: async (withinMs: number): Promise<string | undefined> => {
       if (pressed.length === 0)
         await new Promise<void>(resolve => {
           const timer = setTimeout(resolve, withinMs)
@@ -153,7 +142,7 @@ const keysPressed = (input = process.stdin): KeysPressed => {
       wake = undefined
       return pressed.shift()
     },
-    close: () => {
+    close: (): void => {
       if (!input.isTTY) return
       input.setRawMode(false)
       input.off('data', onData)

@@ -54,3 +54,7 @@ export const wrap = (text: string, width: number, indent = ''): string[] => {
 /** `queue=5s`. */
 export const optionTexts = (options: Readonly<Record<string, string>>): string[] =>
   Object.entries(options).map(([name, value]) => `${name}=${value}`)
+
+/** A text as shells (but fish) take it literally. */
+export const quoted = (text: string): string =>
+  `'${text.replaceAll("'", String.raw`'\''`)}'`

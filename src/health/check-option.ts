@@ -2,7 +2,7 @@ import * as v from 'valibot'
 import type { DeepReadonly } from '../util/deep-readonly.ts'
 import { peek } from '../util/json.ts'
 import { show } from '../util/printable.ts'
-import { durationText, isNot, msOf, wholeNumber } from '../util/schema.ts'
+import { durationText, isNot, msOf, sound, wholeNumber } from '../util/schema.ts'
 import { suggest, unknownName } from '../util/suggest.ts'
 import { type CheckRules, usualRules } from './check.ts'
 
@@ -10,16 +10,6 @@ import { type CheckRules, usualRules } from './check.ts'
 
 const checkForm =
   'tcp, http://:PORT/PATH, postgres, redis or mysql, like http://:8008/primary'
-
-/** Text in which `faultOf` finds nothing; '' is none. */
-const sound = (right: string, faultOf: (given: string) => string) =>
-  v.pipe(
-    v.string(isNot(right)),
-    v.check(
-      given => faultOf(given) === '',
-      issue => faultOf(issue.input),
-    ),
-  )
 
 const time = durationText('100ms', '1h', '2s')
 

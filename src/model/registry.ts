@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import { type AddressPort, ipFamilies, type IpFamily } from '../util/ip.ts'
+import { type AddressPort, ipFamilies, type IpFamily, perFamily } from '../util/ip.ts'
 import {
   type CheckedEndpoint,
   checkedEndpoints,
@@ -292,10 +292,10 @@ export class Registry {
       this.#here,
       judge,
     ).flatMap(one => this.#ways.without(one, this.#here, problems) ?? [])
-    const checkIn = (family: IpFamily) =>
-      healthCheckOf(service, won, servicePorts, family, this.#here.nodeName)
-    const [IPv4, IPv6] = ipFamilies.map(checkIn)
-    return { key, servicePorts, healthChecks: { IPv4, IPv6 } }
+    const healthChecks = perFamily(family =>
+      healthCheckOf(service, won, servicePorts, family, this.#here.nodeName),
+    )
+    return { key, servicePorts, healthChecks }
   }
 }
 
@@ -390,13 +390,10 @@ const emptySnapshot = (family: IpFamily): Snapshot => ({
  * keys, so that each walk over a snapshot has the same order.
  */
 class SnapshotTable {
-  readonly #tables = { IPv4: newTable(), IPv6: newTable() }
+  readonly #tables = perFamily(newTable)
   /** Under which keys of which family each Service has ServicePorts. */
   readonly #portsOf = new Map<string, readonly ServicePort[]>()
-  #snapshots: Readonly<Record<IpFamily, Snapshot>> = {
-    IPv4: emptySnapshot('IPv4'),
-    IPv6: emptySnapshot('IPv6'),
-  }
+  #snapshots: Readonly<Record<IpFamily, Snapshot>> = perFamily(emptySnapshot)
 
   get(family: IpFamily): Snapshot {
     const table = this.#tables[family]
@@ -411,14 +408,8 @@ class SnapshotTable {
 
   /** Puts what was built of each Service in the place of what it had. */
   replace(services: Iterable<BuiltService>): void {
-    const ports: Record<IpFamily, Edits<ServicePort>> = {
-      IPv4: new Map(),
-      IPv6: new Map(),
-    }
-    const checks: Record<IpFamily, Edits<ServiceHealthCheck>> = {
-      IPv4: new Map(),
-      IPv6: new Map(),
-    }
+    const ports = perFamily((): Edits<ServicePort> => new Map())
+    const checks = perFamily((): Edits<ServiceHealthCheck> => new Map())
     for (const { key, servicePorts, healthChecks } of services) {
       for (const old of this.#portsOf.get(key) ?? []) {
         ports[old.family].set(old.key, undefined)

@@ -5,6 +5,12 @@ export type IpFamily = 'IPv4' | 'IPv6'
 
 export const ipFamilies: readonly IpFamily[] = ['IPv4', 'IPv6']
 
+/** One of a thing for each family. */
+export const perFamily = <T>(make: (family: IpFamily) => T): Record<IpFamily, T> => ({
+  IPv4: make('IPv4'),
+  IPv6: make('IPv6'),
+})
+
 /** The family of a literal address, or undefined when the text is not one. */
 export const familyOf = (address: string): IpFamily | undefined => {
   const version = isIP(address)

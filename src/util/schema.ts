@@ -15,6 +15,16 @@ export const wholeNumber = (lowest: number, highest: number, right: string) =>
     v.check(n => Number.isInteger(n) && n >= lowest && n <= highest, isNot(right)),
   )
 
+/** A text in which `faultOf` finds nothing: '' is none. */
+export const sound = (right: string, faultOf: (given: string) => string) =>
+  v.pipe(
+    v.string(isNot(right)),
+    v.check(
+      given => faultOf(given) === '',
+      issue => faultOf(issue.input),
+    ),
+  )
+
 /** A text that has to hold. `pattern`: as much of that as an editor knows. */
 export const checkedText = (
   holds: (given: string) => boolean,

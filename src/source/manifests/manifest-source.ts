@@ -36,11 +36,9 @@ export const manifestSource = (options: ManifestSourceOptions): Source =>
   new ManifestSource(options)
 
 class ManifestSource implements Source {
+  readonly #options: ManifestSourceOptions
   readonly #paths: readonly string[]
   readonly #clock: Clock
-  readonly #pollMs: number
-  readonly #onSkipped: (text: string) => void
-  readonly #onWarning: (text: string) => void
   readonly #watches: DirectoryWatches
   readonly #debounce: Debounce
   readonly #firstSight = new FirstSight()
@@ -59,14 +57,13 @@ class ManifestSource implements Source {
   readonly #closing = new AbortController()
 
   constructor(options: ManifestSourceOptions) {
+    this.#options = options
     this.#paths = options.paths
     this.#clock = options.clock ?? systemClock
-    this.#pollMs = options.pollMs ?? 2000
-    this.#onSkipped = options.onSkipped ?? (() => {})
     this.#debounce = new Debounce(this.#clock, () => this.reload())
     const onChange = () => this.#debounce.poke()
-    this.#onWarning = options.onWarning ?? (() => {})
-    this.#watches = new DirectoryWatches(this.#paths, onChange, this.#onWarning)
+    const onFailure = (text: string) => options.onWarning?.(text)
+    this.#watches = new DirectoryWatches(this.#paths, onChange, onFailure)
   }
 
   async start(sink: SourceSink): Promise<void> {
@@ -156,7 +153,7 @@ class ManifestSource implements Source {
     this.#firstSight.keepOnly(objects)
     this.#lastGoodAt = Date.now()
     for (const text of set.skipped)
-      if (!this.#skipped.includes(text)) this.#onSkipped(text)
+      if (!this.#skipped.includes(text)) this.#options.onSkipped?.(text)
     this.#skipped = set.skipped
     this.#warn(set.warnings)
     if (this.#synced) return
@@ -170,11 +167,14 @@ class ManifestSource implements Source {
     const [first, ...more] = warnings.filter(text => !known.has(text))
     this.#warned = warnings
     if (first === undefined) return
-    this.#onWarning(more.length === 0 ? first : `${first} (and ${more.length} more)`)
+    this.#options.onWarning?.(
+      more.length === 0 ? first : `${first} (and ${more.length} more)`,
+    )
   }
 
   #schedulePoll(): void {
-    this.#pollTimer = this.#clock.setTimeout(() => void this.#poll(), this.#pollMs)
+    const { pollMs = 2000 } = this.#options
+    this.#pollTimer = this.#clock.setTimeout(() => void this.#poll(), pollMs)
   }
 
   async #poll(): Promise<void> {

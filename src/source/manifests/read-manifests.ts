@@ -63,7 +63,7 @@ interface Place {
 }
 
 /** Gathers a ManifestSet document by document. */
-class SetBuilder {
+export class SetBuilder {
   readonly #objects = new Map<string, SourceObject>()
   /** Where each key was first seen, sound or not. */
   readonly #places = new Map<string, Place>()

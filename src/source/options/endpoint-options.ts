@@ -178,14 +178,6 @@ const decodeCapacity = (
   return { maxConnections, queueMs: msOf(queue) ?? usualQueueMs, mostQueued }
 }
 
-/** Which of the others are given without a limit. Of any object. */
-const queuesNothing = (raw: object): readonly ('queue' | 'mostQueued')[] =>
-  (['queue', 'mostQueued'] as const).filter(
-    name =>
-      v.is(capacityOptions[name], peek(raw, name)) &&
-      !Object.hasOwn(raw, 'maxConnections'),
-  )
-
 const connections = (example: number, description: string) =>
   v.pipe(countOf('connections', 1_000_000, example), v.description(description))
 
@@ -292,11 +284,39 @@ export const decodeUdpTraffic = (
 /** An endpoint that answers nothing has failed where others answer. */
 const udpRetry = { earlyClose: false, replay: 0, expectsReplies: true }
 
-/** An option that has no effect. */
-interface Idle {
-  readonly name: keyof typeof endpointOptions
-  readonly message: string
-}
+type Option = keyof typeof endpointOptions
+
+/** Options, when they do nothing beside the others, and what is said then. */
+const idle: readonly {
+  readonly names: readonly Option[]
+  readonly when: (raw: object, earlyClose: boolean, name: Option) => boolean
+  readonly message: (nameOf: (option: string) => string) => string
+}[] = [
+  {
+    names: ['replay'],
+    when: replaysNothing,
+    message: nameOf =>
+      `does nothing where ${nameOf('retryEarlyClose')} is off; leave it out, or switch that on`,
+  },
+  {
+    names: ['onDown', 'whenAllDown', 'onBack'],
+    when: raw => !Object.hasOwn(raw, 'check'),
+    message: () => 'does nothing without check; give that, too',
+  },
+  {
+    names: ['slowStart'],
+    when: raw => peek(raw, 'balance') === 'maglev',
+    message: () =>
+      'does nothing with maglev, which gives each endpoint its clients; leave it out',
+  },
+  {
+    names: ['queue', 'mostQueued'],
+    when: (raw, _, name) =>
+      v.is(endpointOptions[name], peek(raw, name)) &&
+      !Object.hasOwn(raw, 'maxConnections'),
+    message: nameOf => `does nothing without ${nameOf('maxConnections')}; give that, too`,
+  },
+]
 
 /**
  * Options that do nothing beside the others. Of any object: what can't be read has its fault
@@ -306,27 +326,9 @@ export const idleOptions = (
   raw: object,
   earlyClose: boolean,
   nameOf: (option: string) => string = option => option,
-): readonly Idle[] => {
-  const idle: Idle[] = []
-  if (replaysNothing(raw, earlyClose))
-    idle.push({
-      name: 'replay',
-      message: `does nothing where ${nameOf('retryEarlyClose')} is off; leave it out, or switch that on`,
-    })
-  for (const name of ['onDown', 'whenAllDown', 'onBack'] as const)
-    if (Object.hasOwn(raw, name) && !Object.hasOwn(raw, 'check'))
-      idle.push({ name, message: 'does nothing without check; give that, too' })
-  if (Object.hasOwn(raw, 'slowStart') && peek(raw, 'balance') === 'maglev')
-    idle.push({
-      name: 'slowStart',
-      message:
-        'does nothing with maglev, which gives each endpoint its clients; leave it out',
-    })
-  for (const name of queuesNothing(raw)) {
-    idle.push({
-      name,
-      message: `does nothing without ${nameOf('maxConnections')}; give that, too`,
-    })
-  }
-  return idle
-}
+): readonly { readonly name: Option; readonly message: string }[] =>
+  idle.flatMap(({ names, when, message }) =>
+    names
+      .filter(name => Object.hasOwn(raw, name) && when(raw, earlyClose, name))
+      .map(name => ({ name, message: message(nameOf) })),
+  )

@@ -1,5 +1,5 @@
 import * as v from 'valibot'
-import { isNot, checkedText, choice, durationText } from '../../util/schema.ts'
+import { isNot, checkedText, choice, durationText, sound } from '../../util/schema.ts'
 import { isDnsLabel, list } from '../decode/fields.ts'
 import { endpointOptions } from '../options/endpoint-options.ts'
 import { entryForm, readEntry } from './client-list.ts'
@@ -22,11 +22,10 @@ const readable = (
   example: string,
 ) =>
   v.pipe(
-    v.string(isNot(form)),
-    v.check(
-      given => typeof read(given) !== 'string',
-      issue => String(read(issue.input)),
-    ),
+    sound(form, given => {
+      const found = read(given)
+      return typeof found === 'string' ? found : ''
+    }),
     v.metadata({ pattern }),
     v.examples([example]),
   )
