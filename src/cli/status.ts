@@ -73,25 +73,25 @@ const failedText = ({ failed, failedBy }: ServicePortStatus): string => {
   return `${failed} failed${causes.length === 0 ? '' : ` (${causes.join(', ')})`}`
 }
 
-const figures = (port: ServicePortStatus): string =>
-  [
+const figures = (port: ServicePortStatus): string => {
+  const { queued, held, paused, holdRefused } = port
+  return [
     `${port.active} active`,
     `${port.accepted} accepted`,
     failedText(port),
-    ...(port.queued > 0 ? [`${port.queued} waiting for a place`] : []),
-    ...(port.held > 0 && port.paused === null
-      ? [`${port.held} waiting for an endpoint`]
-      : []),
-    ...(port.holdRefused > 0
-      ? [`${port.holdRefused} refused as too many were waiting`]
-      : []),
-    ...(port.protocol === 'TCP'
-      ? [count(port.retries, 'retry', 'retries')]
-      : [count(port.datagrams, 'datagram')]),
+    queued > 0 ? `${queued} waiting for a place` : '',
+    held > 0 && paused === null ? `${held} waiting for an endpoint` : '',
+    holdRefused > 0 ? `${holdRefused} refused as too many were waiting` : '',
+    port.protocol === 'TCP'
+      ? count(port.retries, 'retry', 'retries')
+      : count(port.datagrams, 'datagram'),
     `${bytesForPeople(port.bytesToBackend)} to backends`,
     `${bytesForPeople(port.bytesToClient)} to clients`,
     ...sticky(port),
-  ].join(', ')
+  ]
+    .filter(Boolean)
+    .join(', ')
+}
 
 const trafficTexts = (port: ServicePortStatus, counted: Counted): readonly string[] => {
   if (counted === 'none') return sticky(port)

@@ -1,7 +1,7 @@
 import { cannotGoOn, type PlannedBackend } from './plan.ts'
 import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { joinHostPort } from '../util/ip.ts'
+import { type AddressPort, joinHostPort } from '../util/ip.ts'
 import type { Clock, Timer } from '../util/clock.ts'
 import type { BackendMessage } from './backend-process.ts'
 import { portInUse } from './ready.ts'
@@ -12,7 +12,7 @@ export interface Backend extends PlannedBackend {
   /** Undefined while it is not running. */
   readonly pid: number | undefined
   /** Where it really listens. */
-  readonly listensOn: { readonly address: string; readonly port: number }
+  readonly listensOn: AddressPort
 }
 
 interface BackendsDeps {
@@ -40,7 +40,7 @@ const entryBesideThis = new URL(
 /** One endpoint's process, started again whenever it dies. */
 class Slot {
   readonly plan: PlannedBackend
-  listensOn: { readonly address: string; readonly port: number }
+  listensOn: AddressPort
   child: ChildProcess | undefined
   readonly #deps: BackendsDeps
   #restart: Timer | undefined

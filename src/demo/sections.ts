@@ -1,6 +1,7 @@
+import type { AddressPort } from '../util/ip.ts'
 import type { Protocol } from '../model/service.ts'
 import { bars, askTogether, failures, shares, type Tally, tally } from './tally.ts'
-import { askTcpEcho, askUdpEcho, askHttp, type Answer, type Target } from './clients.ts'
+import { askTcpEcho, askUdpEcho, askHttp, type Answer } from './clients.ts'
 import { backendsOf, servicePortOf, targetOf, textOfTarget, type Stage } from './stage.ts'
 
 /** Something the demo promised to show, and whether it was there to see. */
@@ -134,7 +135,7 @@ export const spread = async (stage: Stage): Promise<Section> => {
 const requestsEach = 6
 
 /** One after the other: a client sticks to a backend once it has been served by it. */
-const askInTurn = async (target: Target, client: string): Promise<Tally> => {
+const askInTurn = async (target: AddressPort, client: string): Promise<Tally> => {
   const answers: Answer[] = []
   while (answers.length < requestsEach) {
     const answer = await askHttp(target, client)

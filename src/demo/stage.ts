@@ -1,8 +1,7 @@
 import { cannotGoOn, type PlannedBackend } from './plan.ts'
 import type { Protocol } from '../model/service.ts'
 import type { ServicePortStatus, StatusDocument } from '../observe/status.ts'
-import { joinHostPort, splitHostPort } from '../util/ip.ts'
-import type { Target } from './clients.ts'
+import { type AddressPort, joinHostPort, splitHostPort } from '../util/ip.ts'
 
 /** What the sections of the demo see of the proxy and of what stands behind it. */
 export interface Stage {
@@ -37,7 +36,7 @@ export const targetOf = (
   stage: Pick<Stage, 'status'>,
   service: string,
   protocol: Protocol = 'TCP',
-): Target => {
+): AddressPort => {
   const vip = servicePortOf(stage, service, protocol).vips[0]
   const target = splitHostPort(vip?.listen ?? '')
   if (!vip || !target || vip.state === 'failed')
@@ -47,7 +46,7 @@ export const targetOf = (
   return { address: target.host, port: target.port }
 }
 
-export const textOfTarget = ({ address, port }: Target): string =>
+export const textOfTarget = ({ address, port }: AddressPort): string =>
   joinHostPort(address, port)
 
 /** The backends that stand (or, if dead, should stand) behind a Service. */

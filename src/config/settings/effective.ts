@@ -160,17 +160,17 @@ const fitting = ({ syncPeriod, minSyncPeriod }: Periods): Periods => ({
   minSyncPeriod: Math.min(syncPeriod, minSyncPeriod),
 })
 
-interface Flags {
-  /** Of kube-proxy before 1.17; 0 for none. */
-  readonly conntrackMax: number
-  readonly nftablesLocalhostNodeports: boolean
-  readonly nftablesFlowtableDevices: readonly string[]
-}
-
 /** What the kernel modes go by. */
 export const kernelOptions = (
   configuration: KubeProxyConfiguration,
-  { conntrackMax, nftablesLocalhostNodeports, nftablesFlowtableDevices }: Flags,
+  {
+    conntrackMax,
+    nftablesLocalhostNodeports,
+    nftablesFlowtableDevices,
+  }: Pick<
+    OptionsOf<'run'>,
+    'conntrackMax' | 'nftablesLocalhostNodeports' | 'nftablesFlowtableDevices'
+  >,
 ): KernelOptions => {
   const { iptables, nftables, conntrack, ipvs } = configuration
   return {
@@ -188,6 +188,7 @@ export const kernelOptions = (
     conntrack: {
       maxPerCore: conntrack.maxPerCore,
       min: conntrack.min,
+      // That of the flag is of kube-proxy before 1.17; 0 for none.
       max: conntrack.max ?? conntrackMax,
       tcpEstablishedMs: goMilliseconds(conntrack.tcpEstablishedTimeout),
       tcpCloseWaitMs: goMilliseconds(conntrack.tcpCloseWaitTimeout),

@@ -129,13 +129,13 @@ export class RouteSource implements Source {
       maxMs: Number.POSITIVE_INFINITY,
     })
     this.#watchOf = backend =>
-      new HostWatch(
-        watchName(backend),
-        lookupOf(backend, options, clock),
+      new HostWatch({
+        name: watchName(backend),
+        lookup: lookupOf(backend, options, clock),
         clock,
         events,
         times,
-      )
+      })
   }
 
   async start(sink: SourceSink): Promise<void> {
