@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { ClientLists } from '../../model/traffic.ts'
 import { addressRanges, type AddressRanges } from '../../util/address-ranges.ts'
 import { type Clock, systemClock, type Timer } from '../../util/clock.ts'
@@ -23,7 +24,7 @@ export interface ListFilesOptions {
 }
 
 interface Known extends ListFile {
-  /** What the kernel says of the file that was read. */
+  /** What the kernel says of the file that was read; '' when that failed, so that it is read again. */
   seen: string
 }
 
@@ -114,10 +115,12 @@ export class ListFiles {
   }
 
   async #lookAt(path: string, known: Known): Promise<void> {
-    const seen = await steady(this.#clock, known.seen, () => signOf(path))
+    let seen = await steady(this.#clock, known.seen, () => signOf(path))
     if (seen === known.seen) return
-    const { ranges, faults } = await readListFile(path)
+    const { ranges, faults, isUnread } = await readListFile(path)
     if (this.#closed || this.#known.get(path) !== known) return
+    if (isUnread) seen = ''
+    if (isUnread && isDeepStrictEqual(faults, known.faults)) return
     const isUsable = faults.length === 0
     this.#known.set(path, { seen, faults, ranges: isUsable ? ranges : known.ranges })
     this.#clients = new WeakMap()
