@@ -11,7 +11,7 @@ import {
   endpointOptions,
   idleOptions,
 } from '../options/endpoint-options.ts'
-import { flagName, fromText } from '../options/option-kinds.ts'
+import { flagName, fromText } from '../options/option-text.ts'
 import { type Fault, fieldPath, mostProblems } from './problem.ts'
 
 /** Of the annotations by which a Service asks for what routes of a sidecar have. */

@@ -13,7 +13,7 @@ import { parseBytes } from '../../util/bytes.ts'
 import { peek } from '../../util/json.ts'
 import { proxyVersions } from '../../util/proxy-header.ts'
 import { isNot, choice, countOf, durationText, msOf } from '../../util/schema.ts'
-import type { Given } from './option-kinds.ts'
+import type { Given } from './option-text.ts'
 
 // The one definition of how clients and endpoints are treated: by the options of a route, and
 // by the annotations of a Service. Only checks, as in decode/fields.ts.

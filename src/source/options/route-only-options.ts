@@ -8,7 +8,7 @@ import { readBlock } from '../../util/address-ranges.ts'
 import { isNot, checkedText, choice } from '../../util/schema.ts'
 import { withAccess } from '../../util/unix-address.ts'
 import { isDnsSubdomain, list } from '../decode/fields.ts'
-import type { Given } from './option-kinds.ts'
+import type { Given } from './option-text.ts'
 
 // Options that routes alone have, not Services. Only checks, as in decode/fields.ts.
 

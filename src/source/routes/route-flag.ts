@@ -1,7 +1,7 @@
 import * as v from 'valibot'
 import { firstFew, printable, show } from '../../util/printable.ts'
 import { unknownName } from '../../util/suggest.ts'
-import { exampleOf, flagName, fromText } from '../options/option-kinds.ts'
+import { exampleOf, flagName, fromText } from '../options/option-text.ts'
 import { decodeRoute, routeFaults } from './decode-route.ts'
 import { elsewhere, type ShapeFault, shapeFaults } from './shape-faults.ts'
 import type { Route } from './route.ts'
