@@ -148,7 +148,7 @@ const watchConfig = (
   stop: Stop,
 ): (() => void) => {
   if (options.config === '') return () => {}
-  return watchMeaning({
+  return watchConfigMeaning({
     clock: systemClock,
     current: configuration,
     read: async () => (await runSettings(args, readConfigFile)).configuration,
@@ -184,7 +184,7 @@ const lookEveryMs = 2000
  * kube-proxy exits at any write, and then again and again over a file that it can't read;
  * here a bad file is logged and the old configuration stays in force.
  */
-export const watchMeaning = <C>(deps: ConfigWatchDeps<C>): (() => void) => {
+export const watchConfigMeaning = <C>(deps: ConfigWatchDeps<C>): (() => void) => {
   const { clock, read, current, changed, unusable } = deps
   let timer: Timer | undefined
   let closed = false

@@ -1,4 +1,4 @@
-import { cannotGoOn, type PlannedBackend } from './plan.ts'
+import { demoError, type PlannedBackend } from './plan.ts'
 import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { type AddressPort, joinHostPort } from '../util/ip.ts'
@@ -74,7 +74,7 @@ class Slot {
     if (message.kind === 'failed') {
       this.child = undefined
       const where = joinHostPort(address, port)
-      throw cannotGoOn(
+      throw demoError(
         message.code === 'EADDRINUSE'
           ? portInUse(where, `backend ${name}`)
           : `backend ${name} can't listen on ${where}: ${message.message}`,
@@ -154,7 +154,7 @@ const firstMessage = (child: ChildProcess, clock: Clock): Promise<BackendMessage
   new Promise((resolve, reject) => {
     const timer = clock.setTimeout(() => {
       child.kill('SIGKILL')
-      settle(() => reject(cannotGoOn(`a backend did not start in ${seconds(startMs)}`)))
+      settle(() => reject(demoError(`a backend did not start in ${seconds(startMs)}`)))
     }, startMs)
     const settle = (then: () => void): void => {
       clock.clearTimeout(timer)
@@ -164,9 +164,9 @@ const firstMessage = (child: ChildProcess, clock: Clock): Promise<BackendMessage
       then()
     }
     const broken = (error: Error): void =>
-      settle(() => reject(cannotGoOn(`can't start a backend: ${error.message}`)))
+      settle(() => reject(demoError(`can't start a backend: ${error.message}`)))
     const exited = (code: number | null, signal: string | null): void =>
-      settle(() => reject(cannotGoOn(`a backend ended at once (${signal ?? code})`)))
+      settle(() => reject(demoError(`a backend ended at once (${signal ?? code})`)))
     child.once('message', (message: BackendMessage) => settle(() => resolve(message)))
     child.once('error', broken)
     child.once('exit', exited)

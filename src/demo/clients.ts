@@ -46,13 +46,7 @@ export const askTcpEcho = (target: AddressPort): Promise<Answer> =>
   })
 
 /** A UDP client that keeps its port, so that all its datagrams are one flow to Usher. */
-interface UdpClient {
-  /** One datagram and its reply. Never rejects. */
-  ask(target: AddressPort): Promise<Answer>
-  close(): void
-}
-
-export const openUdpClient = (): UdpClient => {
+export const openUdpClient = () => {
   const socket = createSocket('udp4')
   const waiting = new Map<string, (answer: Answer) => void>()
   let sent = 0
@@ -65,6 +59,7 @@ export const openUdpClient = (): UdpClient => {
     for (const settle of waiting.values()) settle({ error })
   }
   socket.on('error', error => failAll(error.message))
+  /** One datagram and its reply. Never rejects. */
   const ask = ({ address, port }: AddressPort): Promise<Answer> =>
     new Promise(resolve => {
       const token = String(++sent)

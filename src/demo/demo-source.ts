@@ -1,4 +1,4 @@
-import { cannotGoOn } from './plan.ts'
+import { demoError } from './plan.ts'
 import type { Change, EndpointSlice } from '../model/service.ts'
 import { problemText } from '../source/decode/problem.ts'
 import type { Source } from '../source/source.ts'
@@ -101,11 +101,11 @@ export const firstState = async (source: Source): Promise<readonly Change[]> => 
       },
     })
   } catch (error) {
-    throw cannotGoOn(messageOf(error))
+    throw demoError(messageOf(error))
   } finally {
     await source.close()
   }
   const [problem] = found
-  if (problem !== undefined) throw cannotGoOn(problemText(problem))
+  if (problem !== undefined) throw demoError(problemText(problem))
   return changes
 }

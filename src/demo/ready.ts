@@ -1,4 +1,4 @@
-import { cannotGoOn } from './plan.ts'
+import { demoError } from './plan.ts'
 import type { StatusDocument } from '../observe/status.ts'
 import type { Clock } from '../util/clock.ts'
 
@@ -21,12 +21,12 @@ export const untilListening = async (
       vips.map(vip => ({ ...vip, servicePort })),
     )
     const failed = all.find(({ state }) => state === 'failed')
-    if (failed) throw cannotGoOn(reasonOf(failed))
+    if (failed) throw demoError(reasonOf(failed))
     const waiting = all.filter(({ state }) => state !== 'listening')
     if (all.length > 0 && waiting.length === 0) return status
     if (clock.now() >= until) {
       const names = waiting.map(({ vip, state, reason }) => `${vip} (${reason || state})`)
-      throw cannotGoOn(
+      throw demoError(
         `Usher does not listen after 5 s on ${names.join(', ') || 'any VIP'}`,
       )
     }

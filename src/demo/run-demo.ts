@@ -1,4 +1,4 @@
-import { cannotGoOn, planOf, type PlannedBackend } from './plan.ts'
+import { demoError, planOf, type PlannedBackend } from './plan.ts'
 import type { DrainResult } from '../relay/relay.ts'
 import type { StatusDocument, VipStatus } from '../observe/status.ts'
 import type { Source } from '../source/source.ts'
@@ -89,7 +89,7 @@ const perform = async (deps: DemoDeps, undo: Undo): Promise<number> => {
 
   const expectations = await showSections(stage, screen, stop)
   if (once) {
-    if (stop.aborted) throw cannotGoOn('it was stopped before the end')
+    if (stop.aborted) throw demoError('it was stopped before the end')
     screen.summary(expectations)
     return expectations.every(({ ok }) => ok) ? 0 : 1
   }
@@ -214,13 +214,13 @@ const showWhatToType = (screen: Screen, from: Addresses): void => {
   const { stage, running, metrics, usher } = from
   const victim = running.find(one => one.name === 'web-2') ?? running[0]
   const web = textOfTarget(targetOf(stage, 'web'))
-  const stuck = textOfTarget(targetOf(stage, 'sticky'))
+  const stickyAt = textOfTarget(targetOf(stage, 'sticky'))
   const rows: readonly (readonly [command: string, meaning: string])[] = [
     ...(metrics === ''
       ? []
       : [[`http://${metrics}/`, 'in a browser: all of it, live'] as const]),
     [`curl http://${web}`, "a backend, by turns with the demo's own clients"],
-    [`curl http://${stuck}`, 'always the same backend'],
+    [`curl http://${stickyAt}`, 'always the same backend'],
     ...(victim?.pid === undefined
       ? []
       : [[`kill ${victim.pid}`, `ends ${victim.name}: no request fails`] as const]),

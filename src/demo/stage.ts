@@ -1,4 +1,4 @@
-import { cannotGoOn, type PlannedBackend } from './plan.ts'
+import { demoError, type PlannedBackend } from './plan.ts'
 import type { Protocol } from '../model/service.ts'
 import type { ServicePortStatus, StatusDocument } from '../observe/status.ts'
 import { type AddressPort, joinHostPort, splitHostPort } from '../util/ip.ts'
@@ -24,7 +24,7 @@ export const servicePortOf = (
       one.protocol === protocol &&
       /^[^/]*\/([^:]*)/.exec(one.servicePort)?.[1] === service,
   )
-  if (!found) throw cannotGoOn(`there is no ${protocol} port of a Service ${service}`)
+  if (!found) throw demoError(`there is no ${protocol} port of a Service ${service}`)
   return found
 }
 
@@ -40,7 +40,7 @@ export const targetOf = (
   const vip = servicePortOf(stage, service, protocol).vips[0]
   const target = splitHostPort(vip?.listen ?? '')
   if (!vip || !target || vip.state === 'failed')
-    throw cannotGoOn(
+    throw demoError(
       `Usher does not listen for Service ${service}: ${vip?.reason || vip?.state || 'it has no VIP'}`,
     )
   return { address: target.host, port: target.port }

@@ -10,7 +10,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { watchMeaning } from '../../src/cli/run.ts'
+import { watchConfigMeaning } from '../../src/cli/run.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 import { until } from '../support/until.ts'
 
@@ -22,7 +22,7 @@ const fixture = async (t: Test) => {
   await writeFile(path, '{"mode":"a"}')
   const clock = new FakeClock()
   const seen = { reads: 0, changed: 0, unusable: [] as string[] }
-  const close = watchMeaning({
+  const close = watchConfigMeaning({
     clock,
     current: { mode: 'a' },
     read: async () => {
