@@ -1,7 +1,6 @@
 import * as v from 'valibot'
 import { parseDuration } from './duration.ts'
 import { show } from './printable.ts'
-import { orList } from './suggest.ts'
 
 /** `"x" is not ...`, for what a schema refuses; `right` is what would be right. */
 export const isNot =
@@ -72,15 +71,3 @@ export const countOf = (what: string, most: number, example: number) => {
     v.examples([example]),
   )
 }
-
-/** One of a few words. */
-export const choice = <const T extends readonly string[]>(
-  words: T,
-  description: string,
-  example: T[number],
-) =>
-  v.pipe(
-    v.picklist(words, isNot(orList(words))),
-    v.description(description),
-    v.examples([example]),
-  )

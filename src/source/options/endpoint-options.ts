@@ -2,134 +2,32 @@ import * as v from 'valibot'
 import { checkShape } from '../../health/check-option.ts'
 import type { CheckEffects } from '../../model/service.ts'
 import type {
-  BalanceOptions,
-  CapacityOptions,
+  TrafficOptions,
+  UdpOptions,
   ConnectionAges,
   ConnectionLimits,
-  RetryOptions,
-  TrafficOptions,
+  CapacityOptions,
+  BalanceOptions,
 } from '../../model/traffic.ts'
-import { parseBytes } from '../../util/bytes.ts'
 import { peek } from '../../util/json.ts'
-import { proxyVersions } from '../../util/proxy-header.ts'
-import { isNot, choice, countOf, durationText, msOf } from '../../util/schema.ts'
-import type { Given } from './option-text.ts'
-
-// The one definition of how clients and endpoints are treated: by the options of a route, and
-// by the annotations of a Service. Only checks, as in decode/fields.ts.
-
-const mostReplay = 64 * 1024
-
-/** Bytes, `1k` for 1024; undefined where there are none, or too many. */
-const readReplay = (given: string | number): number | undefined => {
-  const size = parseBytes(String(given).replace(/k$/, 'KiB'))
-  return size !== undefined && size <= mostReplay ? size : undefined
-}
-
-const replayForm = 'a number of bytes from 0 to 64KiB, like 1k or 4KiB'
-
-/** What is done for clients of an endpoint that does not serve. */
-const retryOptions = {
-  retryEarlyClose: v.pipe(
-    v.boolean(isNot('true or false')),
-    v.description(
-      'TCP only; on by default. A connection that an endpoint accepts and ends before it has said anything goes to the next endpoint, as if it had been refused.',
-    ),
-    v.examples([false]),
-  ),
-  replay: v.pipe(
-    v.union([v.string(), v.number()], isNot(replayForm)),
-    v.check(given => readReplay(given) !== undefined, isNot(replayForm)),
-    v.metadata({ pattern: String.raw`^\d+(k|Ki|KiB|B)?$` }),
-    v.description(
-      'TCP only; 0 by default, at most 64KiB. A connection whose client has said no more than so many bytes is retried all the same, and the next endpoint is told them again: they may be heard twice. Give `4k` where clients begin with TLS: a ClientHello with post-quantum keys has 1.5 KiB and more.',
-    ),
-    v.examples(['1k']),
-  ),
-  answerWithin: v.pipe(
-    // Shorter is within what a network loses; longer than any client waits.
-    durationText('100ms', '60s', '2s'),
-    v.description(
-      'TCP only; off by default. How long an endpoint may take for its first byte after the client has spoken. One that takes longer has failed, as if it had closed early; where `replay` covers what the client has said, the next endpoint is told it.',
-    ),
-  ),
-  hold: v.pipe(
-    // A day: longer than any failover, and short enough for a number that is a mistake.
-    durationText('0s', '24h', '30s'),
-    v.description(
-      'TCP only; 0s by default. How long a client waits for an endpoint to come back, counted from its connection, when none could be connected to. Endpoints are tried again every second or sooner.',
-    ),
-  ),
-  mostHeld: v.pipe(
-    countOf('clients', 65_536, 256),
-    v.description(
-      'How many clients wait at most; 256 by default. The next one is reset.',
-    ),
-  ),
-}
-
-/** Of options without faults. `earlyClose`: what holds where retryEarlyClose is not given. */
-const decodeRetry = (
-  raw: Given<typeof retryOptions> & { readonly check?: unknown },
-  earlyClose: boolean,
-): RetryOptions => ({
-  earlyClose: raw.retryEarlyClose ?? earlyClose,
-  replay: readReplay(raw.replay ?? 0) ?? 0,
-  ...(raw.answerWithin !== undefined && { answerMs: msOf(raw.answerWithin) }),
-  ...(raw.hold !== undefined && { holdMs: msOf(raw.hold) }),
-  ...(raw.mostHeld !== undefined && { mostHeld: raw.mostHeld }),
-  ...(raw.check !== undefined && { isChecked: true }),
-})
-
-/** Whether `replay` is asked for where nothing is retried. Of any object. */
-const replaysNothing = (raw: object, earlyClose: boolean): boolean => {
-  const replay = peek(raw, 'replay')
-  const isReplayed =
-    (typeof replay === 'string' || typeof replay === 'number') &&
-    (readReplay(replay) ?? 0) > 0
-  const retries =
-    (peek(raw, 'retryEarlyClose') ?? earlyClose) !== false ||
-    Object.hasOwn(raw, 'answerWithin')
-  return isReplayed && !retries
-}
-
-/** How long connections may be there. */
-const ageOptions = {
-  idleTimeout: v.pipe(
-    durationText('1s', '168h', '1h'),
-    v.description(
-      'TCP only; `--tcp-idle-timeout` by default. A connection in which no byte has moved for so long is ended, half-closed or not.',
-    ),
-  ),
-  lifetime: v.pipe(
-    durationText('1s', '168h', '24h'),
-    v.description(
-      'TCP only; none by default. How long a connection lasts, less up to a tenth of that, each its own. It is ended at its next quiet moment, at the latest 30 s after.',
-    ),
-  ),
-}
-
-/** Of options without faults; undefined where none is given. */
-const decodeAges = ({
-  idleTimeout,
-  lifetime,
-}: Given<typeof ageOptions>): ConnectionAges | undefined =>
-  idleTimeout === undefined && lifetime === undefined
-    ? undefined
-    : { idleMs: msOf(idleTimeout), lifetimeMs: msOf(lifetime) }
+import { isNot, countOf, durationText, msOf } from '../../util/schema.ts'
+import { proxyOptions } from './proxy-options.ts'
+import { described, type Given } from './option-kinds.ts'
+import { decodeRetry, replaysNothing, retryOptions } from './retry-options.ts'
 
 /** Which endpoint a new connection goes to. */
 const balanceOptions = {
-  balance: choice(
-    ['round-robin', 'least-connections', 'random', 'maglev'],
+  balance: described(
+    v.picklist(
+      ['round-robin', 'least-connections', 'random', 'maglev'],
+      isNot('round-robin, least-connections, random or maglev'),
+    ),
     'Which endpoint a new connection goes to; `round-robin` by default. `least-connections`: the one with the fewest connections of all workers. `maglev`: by the address of the client alone, the same on every node and after a restart.',
     'least-connections',
   ),
-  slowStart: v.pipe(
+  slowStart: described(
     durationText('1s', '1h', '30s'),
-    v.description(
-      'Off by default. How long an endpoint that was down for 10 s or more, or is new beside others, takes to get its full share, beginning with a tenth. Not with `maglev`.',
-    ),
+    'Off by default. How long an endpoint that was down for 10 s or more, or is new beside others, takes to get its full share, beginning with a tenth. Not with `maglev`.',
   ),
 }
 
@@ -143,29 +41,19 @@ const decodeBalance = (raw: Given<typeof balanceOptions>): BalanceOptions | unde
   }
 }
 
-/** Where `maxConnections` is given alone. */
-const usualQueueMs = 5000
-const usualMostQueued = 1024
-
 /** How many connections each endpoint may have. */
-const capacityOptions = {
-  maxConnections: v.pipe(
+export const capacityOptions = {
+  maxConnections: described(
     countOf('connections', 1_000_000, 80),
-    v.description(
-      'TCP only. How many connections each endpoint may have, over all workers. When all have so many, clients wait.',
-    ),
+    'TCP only. How many connections each endpoint may have, over all workers. When all have so many, clients wait.',
   ),
-  queue: v.pipe(
+  queue: described(
     durationText('0s', '1h', '5s'),
-    v.description(
-      'How long a client waits for a place at an endpoint, first come, first served; 5s by default. Then it is reset (cause `sQ`).',
-    ),
+    'How long a client waits for a place at an endpoint, first come, first served; 5s by default. Then it is reset (cause `sQ`).',
   ),
-  mostQueued: v.pipe(
+  mostQueued: described(
     countOf('clients', 65_536, 1024),
-    v.description(
-      'How many clients wait for a place at most; 1024 by default. The next one is reset.',
-    ),
+    'How many clients wait for a place at most; 1024 by default. The next one is reset.',
   ),
 }
 
@@ -173,33 +61,29 @@ const capacityOptions = {
 const decodeCapacity = (
   raw: Given<typeof capacityOptions>,
 ): CapacityOptions | undefined => {
-  const { maxConnections, queue, mostQueued = usualMostQueued } = raw
+  const { maxConnections, queue = '5s', mostQueued = 1024 } = raw
   if (maxConnections === undefined) return undefined
-  return { maxConnections, queueMs: msOf(queue) ?? usualQueueMs, mostQueued }
+  return { maxConnections, queueMs: msOf(queue) ?? 0, mostQueued }
 }
 
-const connections = (example: number, description: string) =>
-  v.pipe(countOf('connections', 1_000_000, example), v.description(description))
-
-const rate = (example: number, description: string) =>
-  v.pipe(countOf('connections a second', 1_000_000, example), v.description(description))
+const mostCounted = 1_000_000
 
 /** How many connections are taken. */
-const limitOptions = {
-  maxRouteConnections: connections(
-    1000,
+export const limitOptions = {
+  maxRouteConnections: described(
+    countOf('connections', mostCounted, 1000),
     'TCP only; any number by default. How many connections are open at most; one that comes beyond that is reset.',
   ),
-  maxRouteRate: rate(
-    200,
+  maxRouteRate: described(
+    countOf('connections a second', mostCounted, 200),
     'TCP only; any number by default. How many connections may come in a second, as many of them at once; others are reset.',
   ),
-  maxClientConnections: connections(
-    20,
+  maxClientConnections: described(
+    countOf('connections', mostCounted, 20),
     'TCP only; any number by default. How many a client address may have open at most.',
   ),
-  maxClientRate: rate(
-    10,
+  maxClientRate: described(
+    countOf('connections a second', mostCounted, 10),
     'TCP only; any number by default. How many may come from a client address in a second.',
   ),
 }
@@ -215,37 +99,77 @@ const decodeLimits = (raw: Given<typeof limitOptions>): ConnectionLimits | undef
   return Object.values(limits).every(limit => limit === undefined) ? undefined : limits
 }
 
+/** How long connections may be there. */
+export const ageOptions = {
+  idleTimeout: described(
+    durationText('1s', '168h', '1h'),
+    'TCP only; `--tcp-idle-timeout` by default. A connection in which no byte has moved for so long is ended, half-closed or not.',
+  ),
+  lifetime: described(
+    durationText('1s', '168h', '24h'),
+    'TCP only; none by default. How long a connection lasts, less up to a tenth of that, each its own. It is ended at its next quiet moment, at the latest 30 s after.',
+  ),
+}
+
+/** Of options without faults; undefined where none is given. */
+const decodeAges = ({
+  idleTimeout,
+  lifetime,
+}: Given<typeof ageOptions>): ConnectionAges | undefined =>
+  idleTimeout === undefined && lifetime === undefined
+    ? undefined
+    : { idleMs: msOf(idleTimeout), lifetimeMs: msOf(lifetime) }
+
+/** How the flows of UDP clients are treated. */
+export const udpOptions = {
+  udpIdleTimeout: described(
+    durationText('1s', '168h', '5m'),
+    'UDP only; `--udp-reply-timeout` before the first reply and `--udp-timeout` after it by default. A flow without a datagram for so long ends, in place of both: the next datagram begins another. So long an endpoint may also take for its first reply.',
+  ),
+  udpSpread: described(
+    countOf('datagrams', 1_000_000, 1),
+    'UDP only; off by default: a client stays at one endpoint. After so many datagrams of a client its next ones go to the next endpoint, as of one-way senders (syslog, statsd, NetFlow). Replies of all of them come back. A client has a flow, and a descriptor, for each endpoint. Not with `affinity` or `maglev`.',
+  ),
+}
+
+/** Of options without faults; undefined where none is given. */
+const decodeUdp = ({
+  udpIdleTimeout,
+  udpSpread,
+}: Given<typeof udpOptions>): UdpOptions | undefined =>
+  udpIdleTimeout === undefined && udpSpread === undefined
+    ? undefined
+    : { idleMs: msOf(udpIdleTimeout), spread: udpSpread }
+
+// The one definition of how clients and endpoints are treated: by the options of a route, and
+// by the annotations of a Service. Only checks, as in decode/fields.ts.
+
 /** As a file of routes would have them. */
 export const endpointOptions = {
   ...retryOptions,
   ...ageOptions,
-  proxyProtocol: choice(
-    proxyVersions,
-    'TCP only; off by default. Endpoints are told who the client is by a header of the PROXY protocol, v1 (text) or v2 (binary), before its first byte. They have to expect it.',
-    'v2',
-  ),
+  ...proxyOptions,
   ...balanceOptions,
   ...capacityOptions,
   ...limitOptions,
-  check: v.pipe(
+  ...udpOptions,
+  check: described(
     checkShape,
-    v.description(
-      'How each endpoint is checked, every 2 s: `tcp`, `http://:8008/primary`, `postgres`, `redis` or `mysql`, or an object. One that is down gets no new connections; see below.',
-    ),
-    v.examples(['http://:8008/primary']),
+    'How each endpoint is checked, every 2 s: `tcp`, `http://:8008/primary`, `postgres`, `redis` or `mysql`, or an object. One that is down gets no new connections; see below.',
+    'http://:8008/primary',
   ),
-  onDown: choice(
-    ['keep', 'reset'],
+  onDown: described(
+    v.picklist(['keep', 'reset'], isNot('keep or reset')),
     'What becomes of the connections to an endpoint that goes down: they are kept, or reset. With a check for a role `reset` is what you want: the former primary answers, and takes no writes.',
     'reset',
   ),
-  whenAllDown: choice(
-    ['try', 'refuse'],
+  whenAllDown: described(
+    v.picklist(['try', 'refuse'], isNot('try or refuse')),
     'Which endpoints get new connections while a check finds all of them down: all, as one may serve all the same (`try`), or none (`refuse`: clients are refused, or wait with `hold`). `refuse` is the default where the check asks for a role: `http`, `send` and `expect`, a Redis role; `try` with the others.',
     'refuse',
   ),
-  onBack: choice(
-    ['keep', 'reset'],
+  onBack: described(
+    v.picklist(['keep', 'reset'], isNot('keep or reset')),
     'TCP only. What becomes of the connections to a backup, an endpoint of a later tier or of weight 0, when a check finds one up again that goes before it: they are kept, which is the default, or reset.',
     'reset',
   ),
@@ -274,49 +198,29 @@ export const decodeTraffic = (
   balance: decodeBalance(raw),
   capacity: decodeCapacity(raw),
   limits: decodeLimits(raw),
+  udp: decodeUdp(raw),
 })
 
 /** The same of UDP options. */
 export const decodeUdpTraffic = (
-  raw: Given<Pick<typeof endpointOptions, 'balance' | 'slowStart'>>,
-): TrafficOptions => ({ retry: udpRetry, balance: decodeBalance(raw) })
+  raw: Given<
+    Pick<typeof endpointOptions, 'balance' | 'slowStart' | keyof typeof udpOptions>
+  >,
+): TrafficOptions => ({
+  // One-way senders get no replies.
+  retry: raw.udpSpread === undefined ? udpRetry : undefined,
+  balance: decodeBalance(raw),
+  udp: decodeUdp(raw),
+})
 
 /** An endpoint that answers nothing has failed where others answer. */
 const udpRetry = { earlyClose: false, replay: 0, expectsReplies: true }
 
-type Option = keyof typeof endpointOptions
-
-/** Options, when they do nothing beside the others, and what is said then. */
-const idle: readonly {
-  readonly names: readonly Option[]
-  readonly when: (raw: object, earlyClose: boolean, name: Option) => boolean
-  readonly message: (nameOf: (option: string) => string) => string
-}[] = [
-  {
-    names: ['replay'],
-    when: replaysNothing,
-    message: nameOf =>
-      `does nothing where ${nameOf('retryEarlyClose')} is off; leave it out, or switch that on`,
-  },
-  {
-    names: ['onDown', 'whenAllDown', 'onBack'],
-    when: raw => !Object.hasOwn(raw, 'check'),
-    message: () => 'does nothing without check; give that, too',
-  },
-  {
-    names: ['slowStart'],
-    when: raw => peek(raw, 'balance') === 'maglev',
-    message: () =>
-      'does nothing with maglev, which gives each endpoint its clients; leave it out',
-  },
-  {
-    names: ['queue', 'mostQueued'],
-    when: (raw, _, name) =>
-      v.is(endpointOptions[name], peek(raw, name)) &&
-      !Object.hasOwn(raw, 'maxConnections'),
-    message: nameOf => `does nothing without ${nameOf('maxConnections')}; give that, too`,
-  },
-]
+/** An option that has no effect. */
+interface Idle {
+  readonly name: keyof typeof endpointOptions
+  readonly message: string
+}
 
 /**
  * Options that do nothing beside the others. Of any object: what can't be read has its fault
@@ -326,9 +230,37 @@ export const idleOptions = (
   raw: object,
   earlyClose: boolean,
   nameOf: (option: string) => string = option => option,
-): readonly { readonly name: Option; readonly message: string }[] =>
-  idle.flatMap(({ names, when, message }) =>
-    names
-      .filter(name => Object.hasOwn(raw, name) && when(raw, earlyClose, name))
-      .map(name => ({ name, message: message(nameOf) })),
-  )
+): readonly Idle[] => {
+  const idle: Idle[] = []
+  if (replaysNothing(raw, earlyClose))
+    idle.push({
+      name: 'replay',
+      message: `does nothing where ${nameOf('retryEarlyClose')} is off; leave it out, or switch that on`,
+    })
+  for (const name of ['onDown', 'whenAllDown', 'onBack'] as const)
+    if (Object.hasOwn(raw, name) && !Object.hasOwn(raw, 'check'))
+      idle.push({ name, message: 'does nothing without check; give that, too' })
+  if (Object.hasOwn(raw, 'slowStart') && peek(raw, 'balance') === 'maglev')
+    idle.push({
+      name: 'slowStart',
+      message:
+        'does nothing with maglev, which gives each endpoint its clients; leave it out',
+    })
+  const isKept = peek(raw, 'balance') === 'maglev' || Object.hasOwn(raw, 'affinity')
+  if (Object.hasOwn(raw, 'udpSpread') && isKept)
+    idle.push({
+      name: 'udpSpread',
+      message:
+        'does nothing with affinity or maglev, which give each client its endpoint; leave it out',
+    })
+  for (const name of ['queue', 'mostQueued'] as const)
+    if (
+      v.is(capacityOptions[name], peek(raw, name)) &&
+      !Object.hasOwn(raw, 'maxConnections')
+    )
+      idle.push({
+        name,
+        message: `does nothing without ${nameOf('maxConnections')}; give that, too`,
+      })
+  return idle
+}

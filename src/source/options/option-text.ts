@@ -1,10 +1,5 @@
 import * as v from 'valibot'
 
-/** Of options that are each there or not. */
-export type Given<Schemas extends Readonly<Record<string, v.GenericSchema>>> = {
-  readonly [Name in keyof Schemas]?: v.InferOutput<Schemas[Name]> | undefined
-}
-
 /** An option as it is written in a flag and an annotation: `retry-early-close`. */
 export const flagName = (option: string): string =>
   option.replaceAll(/[A-Z]/g, letter => `-${letter.toLowerCase()}`)

@@ -3,12 +3,12 @@ import { firstFew, printable, show } from '../../util/printable.ts'
 import { unknownName } from '../../util/suggest.ts'
 import { exampleOf, flagName, fromText } from '../options/option-text.ts'
 import { decodeRoute, routeFaults } from './decode-route.ts'
-import { elsewhere, type ShapeFault, shapeFaults } from './shape-faults.ts'
 import type { Route } from './route.ts'
 import { routeOptions, routeShape } from './route-fields.ts'
+import { elsewhere, type ShapeFault, shapeFaults } from './shape-faults.ts'
 
 const form =
-  'LISTEN=HOST:PORT[,HOST:PORT...][|HOST:PORT...][?OPTION=VALUE[&...]] with tcp://ADDRESS:PORT, udp://ADDRESS:PORT or unix:/PATH for LISTEN'
+  'LISTEN=HOST:PORT[,HOST:PORT...][|HOST:PORT...][?OPTION=VALUE[&...]] with tcp://ADDRESS:PORT, udp://ADDRESS:PORT or unix:/PATH for LISTEN, or several with commas'
 const example = 'tcp://127.0.0.1:15432=10.0.0.5:5432,10.0.0.6:5432'
 
 const shape = /^((?:[a-z]+:\/\/|unix:)[^=?]*)=([^?]*)(?:\?(.*))?$/is
@@ -29,7 +29,7 @@ export const parseRoute = (text: string): Route => {
   const { options, faults } = readQuery(query)
   const tiers = targets.split('|').map(tier => tier.split(','))
   const raw = {
-    listen,
+    listen: listen.split(/,(?=[a-z]+:\/\/|unix:)/i),
     ...(tiers.length > 1 ? { tiers } : { endpoints: tiers[0] }),
     ...options,
   }
