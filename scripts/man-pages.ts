@@ -6,7 +6,7 @@ import {
   type Command,
   type CommandText,
 } from '../src/config/commands.ts'
-import { exitCodes } from '../src/config/exit-codes.ts'
+import { exitCodes } from '../src/config/commands.ts'
 import { rowsOf } from '../src/config/options.ts'
 import { helpOf, type Row } from '../src/config/row.ts'
 

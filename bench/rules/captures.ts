@@ -1,12 +1,12 @@
 import { iptablesTables } from '../../src/capture/iptables/iptables.ts'
 import { LocalAddresses } from '../../src/capture/local-addresses.ts'
-import { localCapture } from '../../src/capture/local/local-capture.ts'
+import { LocalCapture } from '../../src/capture/local/local-capture.ts'
 import { nftablesTables } from '../../src/capture/nftables/nftables.ts'
 import type { Capture, Placement } from '../../src/capture/capture.ts'
 import { RuleCapture } from '../../src/capture/rule-capture.ts'
 import type { RuleTables } from '../../src/capture/rule-table.ts'
 import { Families } from '../../src/kernel/keeper/families.ts'
-import { linuxHostAddresses } from '../../src/kernel/host-addresses/linux.ts'
+import { LinuxHostAddresses } from '../../src/kernel/host-addresses/linux.ts'
 import type { RunTool } from '../../src/kernel/run-tool.ts'
 import type { ServicePort } from '../../src/model/snapshot.ts'
 import { systemClock as clock } from '../../src/util/clock.ts'
@@ -77,8 +77,8 @@ const onProxyPort = (servicePort: ServicePort, i: number): Placement => ({
 
 /** Each VIP a route of its own: the dearer of the two ways. */
 const local = (run: RunTool): Capture =>
-  localCapture({
-    hostAddresses: linuxHostAddresses({ run, clock, families: ['IPv4'] }),
+  new LocalCapture({
+    hostAddresses: new LinuxHostAddresses({ run, clock, families: ['IPv4'] }),
     localAddresses: new LocalAddresses(clock, async () => true),
     serviceCidrs: () => [],
     keepRules: false,

@@ -1,7 +1,5 @@
-import { checkTable } from '../../src/observe/check-metrics.ts'
-import { connectTimeTable } from '../../src/observe/connect-time-figures.ts'
-import type { Metric } from '../../src/observe/exposition.ts'
 import {
+  checkTable,
   clusterTable,
   modeTable,
   orderTable,
@@ -11,6 +9,8 @@ import {
   syncTable,
   versionTable,
 } from '../../src/observe/metrics-table.ts'
+import { connectTimeTable } from '../../src/observe/connect-time-figures.ts'
+import type { Metric } from '../../src/observe/exposition.ts'
 import { healthTable, processTable } from '../../src/observe/process-metrics.ts'
 import {
   accessLogMetrics,

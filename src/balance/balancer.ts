@@ -10,10 +10,9 @@ import {
   probed,
   type Rest,
 } from './resting.ts'
-import { LeastConnections, type Counted } from './least-connections.ts'
+import { LeastConnections, type Counted, RandomChoice } from './random-choice.ts'
 import { Maglev } from './maglev.ts'
 import { type KeySet, type Pool, type Tiered, tierOf } from './pool.ts'
-import { RandomChoice } from './random-choice.ts'
 import { RoundRobin } from './round-robin.ts'
 import {
   enoughDownMs,

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { hashText } from './hash-text.ts'
-import { isOpen, type KeySet, Pool, type Tiered, tierOf } from './pool.ts'
+import { type May, Pool, type Tiered, tierOf } from './pool.ts'
 
 /** Prime, and so large that no more than 1 % of clients move which need not (section 5.3 of the paper). */
 export const maglevSlots = 65_537
@@ -31,12 +31,7 @@ export class Maglev<E extends Tiered> extends Pool<E> {
     this.#tables = undefined
   }
 
-  protected override nextOf(
-    tier: number | undefined,
-    skip: KeySet | undefined,
-    passesOver: ((endpoint: E) => boolean) | undefined,
-    client: string,
-  ): E | undefined {
+  protected override nextOf(may: May<E>, client: string, tier?: number): E | undefined {
     const { all } = this
     const table = this.#table(tier ?? this.tiers[0] ?? 0)
     if (table === undefined) return undefined
@@ -46,20 +41,19 @@ export class Maglev<E extends Tiered> extends Pool<E> {
     let slot = hash % maglevSlots
     for (let passed = 0; passed < mostSteps; passed += 1) {
       const endpoint = all[table[slot] ?? 0]
-      if (endpoint && isOpen(endpoint, tier, skip, passesOver)) return endpoint
+      if (endpoint && may(endpoint)) return endpoint
       slot = (slot + step) % maglevSlots
     }
-    return all.find(endpoint => isOpen(endpoint, tier, skip, passesOver))
+    return all.find(may)
   }
 
   /** It has no turns: each client its own. */
   protected override candidatesOf(
-    tier: number | undefined,
-    skip: KeySet | undefined,
-    passesOver: ((endpoint: E) => boolean) | undefined,
+    may: May<E>,
     client: string,
+    tier?: number,
   ): readonly E[] {
-    const endpoint = this.nextOf(tier, skip, passesOver, client)
+    const endpoint = this.nextOf(may, client, tier)
     return endpoint === undefined ? [] : [endpoint]
   }
 

@@ -62,9 +62,10 @@ export abstract class Pool<E extends Tiered> {
    * it is for, where that counts.
    */
   next(skip?: KeySet, passesOver?: (endpoint: E) => boolean, client = ''): E | undefined {
-    if (this.#tiers.length === 1) return this.nextOf(undefined, skip, passesOver, client)
+    if (this.#tiers.length === 1)
+      return this.nextOf(mayOf(undefined, skip, passesOver), client)
     for (const tier of this.#tiers) {
-      const endpoint = this.nextOf(tier, skip, passesOver, client)
+      const endpoint = this.nextOf(mayOf(tier, skip, passesOver), client, tier)
       if (endpoint !== undefined) return endpoint
     }
     return undefined
@@ -81,7 +82,7 @@ export abstract class Pool<E extends Tiered> {
   ): readonly E[] {
     const tiers = this.#tiers.length === 1 ? [undefined] : this.#tiers
     for (const tier of tiers) {
-      const found = this.candidatesOf(tier, skip, passesOver, client)
+      const found = this.candidatesOf(mayOf(tier, skip, passesOver), client, tier)
       if (found.length > 0) return found
     }
     return []
@@ -96,33 +97,30 @@ export abstract class Pool<E extends Tiered> {
   /** `all` is not what it was `before`; `stayed` of those are there still. */
   protected abstract changed(before: readonly E[], stayed: number): void
 
-  /** `tier` undefined: of any. */
-  protected abstract nextOf(
-    tier: number | undefined,
-    skip: KeySet | undefined,
-    passesOver: ((endpoint: E) => boolean) | undefined,
-    client: string,
-  ): E | undefined
+  /** `tier`: the one of those that `may`; undefined where there is but one. */
+  protected abstract nextOf(may: May<E>, client: string, tier?: number): E | undefined
 
   /** As `candidates`, of a tier. */
   protected abstract candidatesOf(
-    tier: number | undefined,
-    skip: KeySet | undefined,
-    passesOver: ((endpoint: E) => boolean) | undefined,
+    may: May<E>,
     client: string,
+    tier?: number,
   ): readonly E[]
 }
 
 /** Whether an endpoint may have a turn. */
-export const isOpen = <E extends Tiered>(
-  endpoint: E,
-  tier: number | undefined,
-  skip: KeySet | undefined,
-  passesOver: ((endpoint: E) => boolean) | undefined,
-): boolean =>
-  !skip?.has(endpoint.key) &&
-  (tier === undefined || tierOf(endpoint) === tier) &&
-  !passesOver?.(endpoint)
+export type May<E> = (endpoint: E) => boolean
+
+const mayOf =
+  <E extends Tiered>(
+    tier: number | undefined,
+    skip: KeySet | undefined,
+    passesOver: ((endpoint: E) => boolean) | undefined,
+  ): May<E> =>
+  endpoint =>
+    !skip?.has(endpoint.key) &&
+    (tier === undefined || tierOf(endpoint) === tier) &&
+    !passesOver?.(endpoint)
 
 export const tierOf = ({ tier = 0 }: Tiered): number => tier
 

@@ -1,4 +1,4 @@
-import { isOpen, type KeySet, Pool, type Tiered } from './pool.ts'
+import { type May, Pool, type Tiered } from './pool.ts'
 
 /** As many draws may come to nothing before all endpoints are looked at. */
 const mostDraws = 8
@@ -29,26 +29,18 @@ export class RandomChoice<E extends Tiered> extends Pool<E> {
       !this.#varies && this.all.every(one => weightSaid(one) === weightSaid(first))
   }
 
-  protected override nextOf(
-    tier: number | undefined,
-    skip: KeySet | undefined,
-    passesOver: ((endpoint: E) => boolean) | undefined,
-  ): E | undefined {
-    return this.draw(endpoint => isOpen(endpoint, tier, skip, passesOver))
+  protected override nextOf(may: May<E>): E | undefined {
+    return this.draw(may)
   }
 
-  protected override candidatesOf(
-    tier: number | undefined,
-    skip: KeySet | undefined,
-    passesOver: ((endpoint: E) => boolean) | undefined,
-  ): readonly E[] {
-    const open = this.all.filter(endpoint => isOpen(endpoint, tier, skip, passesOver))
+  protected override candidatesOf(may: May<E>): readonly E[] {
+    const open = this.all.filter(may)
     const weighty = open.filter(endpoint => this.weightOf(endpoint) > 0)
     return weighty.length > 0 ? weighty : open
   }
 
   /** One of those that `may`. Of thousands only a few are looked at, as long as most of them may. */
-  protected draw(may: (endpoint: E) => boolean): E | undefined {
+  protected draw(may: May<E>): E | undefined {
     const { all } = this
     for (let tries = this.#isEven ? 0 : mostDraws; tries < mostDraws; tries += 1) {
       const endpoint = all[Math.floor(this.#random() * all.length)]
@@ -72,3 +64,49 @@ export class RandomChoice<E extends Tiered> extends Pool<E> {
 }
 
 const weightSaid = (one: Tiered | undefined): number => one?.weight ?? 1
+
+/** An endpoint whose connections are counted, those of all workers and dials under way too. */
+export interface Counted extends Tiered {
+  /** 0 where they are not counted. */
+  readonly connections?: number
+}
+
+/** Of so many all are looked at. */
+const few = 8
+
+/**
+ * The one with the fewest connections, for its weight, of two that are drawn at random: all but as
+ * even as to look at all of them, at a cost that does not grow with them, and proxies that know
+ * nothing of each other don't all run to the same one (Mitzenmacher, "The Power of Two Choices in
+ * Randomized Load Balancing", 2001). Of few all are looked at.
+ */
+export class LeastConnections<E extends Counted> extends RandomChoice<E> {
+  protected override nextOf(may: May<E>): E | undefined {
+    // Which of several that are level is drawn, too.
+    const one = this.draw(may)
+    if (one === undefined) return undefined
+    if (this.size > few) {
+      const other = this.draw(endpoint => endpoint !== one && may(endpoint))
+      return other !== undefined && this.#isLess(other, one) ? other : one
+    }
+    let least = one
+    for (const other of this.all) {
+      if (other !== one && this.#isLess(other, least) && may(other)) least = other
+    }
+    return least
+  }
+
+  /** Of many, those that could be drawn. */
+  protected override candidatesOf(may: May<E>): readonly E[] {
+    const drawn = super.candidatesOf(may)
+    if (this.size > few) return drawn
+    return drawn.filter(one => !drawn.some(other => this.#isLess(other, one)))
+  }
+
+  /** With the connection that is to be. */
+  #isLess(one: E, other: E): boolean {
+    const { connections = 0 } = one
+    const { connections: others = 0 } = other
+    return (connections + 1) * this.weightOf(other) < (others + 1) * this.weightOf(one)
+  }
+}

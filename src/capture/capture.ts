@@ -1,5 +1,8 @@
 import type { Problem, ServicePort, Snapshot, Vip } from '../model/snapshot.ts'
-import type { AddressPort } from '../util/ip.ts'
+import type { AddressPort, IpFamily } from '../util/ip.ts'
+import { HostTurn, type HostTurnDeps } from '../kernel/keeper/host-turn.ts'
+import { Fallback, type FallbackDeps, type Step } from '../kernel/keeper/fallback.ts'
+import type { Selection } from '../util/selection.ts'
 
 /**
  * How a VIP is served. `nftables` and `iptables`: rules of the kernel's lead to a proxy
@@ -45,4 +48,124 @@ export interface Capture {
   hold(): Promise<void>
   /** Ends what it holds; takes out what it put into the system, unless that is to stay. */
   close(): Promise<void>
+}
+
+interface ExclusiveDeps extends Omit<HostTurnDeps, 'of'> {
+  /** What was put into the system stays at the end. */
+  readonly keeps: boolean
+}
+
+/**
+ * A capture that changes the host, used by one process of it at a time: a second one waits
+ * with its first placement until the earlier one has ended. What is under way comes to its
+ * end before `hold` and `close`, and nothing is done to the host after them.
+ */
+export class ExclusiveCapture implements Capture {
+  readonly #capture: Capture
+  readonly #deps: ExclusiveDeps
+  readonly #turn: HostTurn
+  #isClosed = false
+
+  constructor(capture: Capture, deps: ExclusiveDeps) {
+    this.#capture = capture
+    this.#deps = deps
+    this.#turn = new HostTurn({ ...deps, of: 'capture' })
+  }
+
+  place(servicePorts: readonly ServicePort[]): Promise<readonly Placement[]> {
+    return this.#turn.take(() => this.#capture.place(servicePorts))
+  }
+
+  steer(placements: readonly Placement[], snapshots: readonly Snapshot[]): Promise<void> {
+    return this.#turn.lead(() => this.#capture.steer(placements, snapshots))
+  }
+
+  problems(): readonly Problem[] {
+    return [...this.#capture.problems(), ...this.#turn.problems]
+  }
+
+  async hold(): Promise<void> {
+    await this.#turn.end()
+    if (!this.#turn.hasBegun) return
+    await this.#turn.patiently(this.#capture.hold())
+    // From now on this process touches nothing: the next one need not wait for the drain.
+    if (this.#deps.keeps) await this.#turn.giveUp()
+  }
+
+  /** What another process has put into the system is not this one's to take out. */
+  async close(): Promise<void> {
+    await this.#turn.end()
+    const isMine = this.#turn.hasBegun && !this.#isClosed
+    try {
+      if (isMine) await this.#capture.close()
+    } finally {
+      this.#isClosed = true
+      await this.#turn.giveUp()
+    }
+    this.#turn.needAlone()
+  }
+}
+
+/** A way to capture traffic, as --capture names it. */
+export type CaptureName = 'nftables' | 'iptables' | 'local' | 'listen' | 'none'
+
+export type CaptureChoice = Selection<CaptureName>
+
+export type CaptureStep = Step<CaptureName, Capture>
+
+/** The first capture that works; while it runs it makes way for the next, in the same or the next sync. */
+export class FallbackCapture implements Capture {
+  readonly #captures: Fallback<CaptureName, Capture>
+  #wanted: ReadonlySet<IpFamily> = new Set()
+
+  private constructor(captures: Fallback<CaptureName, Capture>) {
+    this.#captures = captures
+  }
+
+  static async start(
+    steps: readonly CaptureStep[],
+    deps: Omit<FallbackDeps<CaptureName>, 'of'>,
+  ): Promise<FallbackCapture> {
+    return new FallbackCapture(await Fallback.start(steps, { ...deps, of: 'capture' }))
+  }
+
+  get choice(): CaptureChoice {
+    return this.#captures.selection
+  }
+
+  async place(servicePorts: readonly ServicePort[]): Promise<readonly Placement[]> {
+    this.#wanted = new Set(servicePorts.map(({ family }) => family))
+    try {
+      return await this.#captures.now.place(servicePorts)
+    } catch (error) {
+      await this.#captures.giveUp(error, this.#wanted)
+      return this.#captures.now.place(servicePorts)
+    }
+  }
+
+  async steer(
+    placements: readonly Placement[],
+    snapshots: readonly Snapshot[],
+  ): Promise<void> {
+    try {
+      await this.#captures.now.steer(placements, snapshots)
+      this.#captures.worked()
+    } catch (error) {
+      await this.#captures.giveUp(error, this.#wanted)
+      // The placements are of the one before: the next sync has others.
+      throw error
+    }
+  }
+
+  problems(): readonly Problem[] {
+    return this.#captures.now.problems()
+  }
+
+  hold(): Promise<void> {
+    return this.#captures.end().hold()
+  }
+
+  close(): Promise<void> {
+    return this.#captures.end().close()
+  }
 }

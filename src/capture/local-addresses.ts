@@ -1,4 +1,3 @@
-import { createSocket } from 'node:dgram'
 import { networkInterfaces } from 'node:os'
 import { parseCidr } from '../util/cidr.ts'
 import type { Protocol } from '../model/service.ts'
@@ -11,12 +10,12 @@ import {
   isLoopback,
   isWildcard,
 } from '../util/ip.ts'
-import { isOutOfResources } from '../util/error-code.ts'
 import { isUnix } from '../util/unix-address.ts'
 import type { ServicePort } from '../model/snapshot.ts'
 import { forEachYielding } from '../util/yielding.ts'
 import { captureDevice, ipvsDevice } from '../kernel/cleanup/devices.ts'
 import { proxyAddressOf } from '../kernel/proxy-address.ts'
+import { tryToBind } from './try-port.ts'
 
 /** An answer is taken for true for so long. */
 const rememberMs = 30_000
@@ -96,26 +95,9 @@ export class LocalAddresses {
 /** Linux lets it bind to groups and broadcast addresses too, where no connection can ever arrive. */
 const isUsable = async (address: string): Promise<boolean> =>
   isUnix(address) ||
-  ((await bindProbe(address)) && !isGroup(address) && !isBroadcast(address))
-
-/**
- * Binds a UDP socket to a port of the system's choice, and closes it. Rejects when there
- * is no descriptor or memory for a socket.
- */
-const bindProbe = (address: string): Promise<boolean> =>
-  new Promise((resolve, reject) => {
-    const socket = createSocket(familyOf(address) === 'IPv6' ? 'udp6' : 'udp4')
-    socket.once('error', (error: NodeJS.ErrnoException) => {
-      socket.close()
-      if (isOutOfResources(error.code)) reject(error)
-      // EADDRNOTAVAIL, or no IPv6 at all: not ours, which is all that was asked.
-      else resolve(false)
-    })
-    socket.bind({ address, port: 0, exclusive: true }, () => {
-      socket.close()
-      resolve(true)
-    })
-  })
+  ((await tryToBind('UDP', [address], 0)) !== undefined &&
+    !isGroup(address) &&
+    !isBroadcast(address))
 
 /**
  * Whether it is the last of an interface's IPv4 addresses, which stands for all of them. A

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { FlowVip } from '../kernel/conntrack-plan.ts'
+import type { FlowVip } from '../kernel/conntrack.ts'
 import type { FlowChanges } from '../kernel/keeper/rule-keeper.ts'
 import { listDiff } from '../util/list-diff.ts'
 import type { VipRule } from './vip-rule.ts'

@@ -27,6 +27,25 @@ export interface VipRule {
   readonly allowedClients: readonly string[] | undefined
 }
 
+/** A plain one for probes to make theirs of. */
+export const probedRule = (
+  family: IpFamily,
+  { address, port }: AddressPort,
+  to: AddressPort,
+): VipRule => ({
+  key: 'probe',
+  name: 'default/probe',
+  family,
+  kind: 'ExternalIP',
+  address,
+  protocol: 'TCP',
+  port,
+  to,
+  outside: 'forward',
+  fromNode: 'forward',
+  allowedClients: undefined,
+})
+
 /** The rules for the VIPs of one ServicePort that have a proxy port. */
 export const vipRules = ({ servicePort, vips }: Placement): readonly VipRule[] =>
   vips.flatMap(placed => ruleOf(servicePort, placed) ?? [])

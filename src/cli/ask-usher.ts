@@ -4,6 +4,7 @@ import {
   request as httpRequest,
 } from 'node:http'
 import * as v from 'valibot'
+import type { Command } from '../config/commands.ts'
 import {
   type AnswerOf,
   type ControlCommand,
@@ -16,6 +17,8 @@ import { type StatusDocument, type StatusOf, statusSchema } from '../observe/sta
 import { errorCode } from '../util/error-code.ts'
 import { textOf } from '../util/read-text.ts'
 import { errorOf, hasCode, UsherError } from '../util/usher-error.ts'
+import type { Io } from './io.ts'
+import { visible } from './words.ts'
 
 /** Where an Usher is asked: at its control socket, unless that is '', else at its metrics address. */
 export interface Where {
@@ -73,6 +76,24 @@ export const askCommand = async <C extends ControlCommand>(
       ? { path: `/${command}?${queryOf(request)}`, schema, timeoutMs }
       : { path: `/${command}`, body: JSON.stringify(request), schema, timeoutMs }
   return (await ask(where, question, stop)).document as AnswerOf<C>
+}
+
+/**
+ * The exit code of what asks an Usher. Without an answer it is 3, and 1 where that is a refusal, or
+ * there is nothing of a name; the reason is printed.
+ */
+export const orSayWhyNot = async (
+  command: Command,
+  io: Io,
+  asks: () => Promise<number>,
+): Promise<number> => {
+  try {
+    return await asks()
+  } catch (error) {
+    if (!hasCode(error, 'NO_ANSWER', 'ORDER_REFUSED', 'NOT_FOUND')) throw error
+    io.err(`usher ${command}: ${visible(error.message)}\n`)
+    return hasCode(error, 'NO_ANSWER') ? 3 : 1
+  }
 }
 
 const queryOf = (request: object): string => {

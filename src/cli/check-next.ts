@@ -2,6 +2,7 @@ import type { RunSettings } from '../config/run-settings.ts'
 import type { NodeProxy } from '../kernel/cleanup/node-proxy.ts'
 import { permissionAdvice } from '../kernel/permission-advice.ts'
 import { type Finding, type NodeFindings, relaysOf } from './check-node.ts'
+import { quoted } from './words.ts'
 
 // The last lines of `usher check`: the command to run now, and what there is to say to it.
 
@@ -10,13 +11,7 @@ type Asked = Pick<RunSettings, 'options' | 'mode'>
 
 /** Words as a shell takes them. */
 const line = (...words: readonly string[]): string =>
-  words
-    .map(word =>
-      /^[\w@%+=:,./-]+$/.test(word)
-        ? word
-        : `'${word.replaceAll("'", String.raw`'\''`)}'`,
-    )
-    .join(' ')
+  words.map(word => (/^[\w@%+=:,./-]+$/.test(word) ? word : quoted(word))).join(' ')
 
 const firstUsable = (list: readonly Finding[]): string | undefined =>
   list.find(({ usable }) => usable)?.name

@@ -1,9 +1,9 @@
-import type { Probed } from '../proxy/capture/host-system.ts'
+import type { Probed } from '../proxy/capture/create-capture.ts'
 import type { RelayChoice } from '../relay/choose-relay.ts'
 import type { ChosenRelay } from '../relay/make-relay.ts'
 import { permissionAdvice } from '../kernel/permission-advice.ts'
 import { privilegesText } from '../relay/privileges.ts'
-import { aligned, type Cells, columnWidths } from './columns.ts'
+import { type Cells, tableLines } from './columns.ts'
 
 const needsNothing = { usable: true, detail: 'changes nothing on the host' }
 
@@ -45,8 +45,7 @@ export const nodeReport = (
     ...relaysOf(relay).map(probe => row('relay', probe)),
     row('connect-time', { name: 'on', ...connectTime }),
   ]
-  const widths = columnWidths(rows)
-  const lines = rows.map(each => aligned(each, widths, '', colour).trimEnd())
+  const lines = tableLines(rows, colour)
   const iptables = modes.find(({ name }) => name === 'iptables')?.usable === true
   const empty = `an empty --proxy-mode takes ${iptables ? 'iptables' : 'userspace'} here`
   const taken = `--capture auto takes ${first} here, --relay auto ${relay.name}`

@@ -1,15 +1,15 @@
+import { problemText } from '../source/decode/problem.ts'
 import { silentObserver } from '../relay/relay.ts'
 import { readConfigFile } from '../config/settings/load-file.ts'
 import { runSettings, type RunSettings } from '../config/run-settings.ts'
 import { nodePortCidrs } from '../kernel/node-port-cidrs.ts'
-import type { Problem } from '../model/snapshot.ts'
+import type { Problem, ServicePort } from '../model/snapshot.ts'
 import { openFileLimit } from '../relay/fd-limit.ts'
 import type { ChosenRelay } from '../relay/make-relay.ts'
 import { listFiles } from '../source/manifests/list-files.ts'
-import type { ManifestSet } from '../source/manifests/manifest-set.ts'
+import { type ManifestSet, FirstSight } from '../source/manifests/manifest-set.ts'
 import { readApart } from '../source/manifests/read-apart.ts'
 import { systemClock } from '../util/clock.ts'
-import { findingsOf, type Findings } from './check-findings.ts'
 import { styled, type Style } from './columns.ts'
 import {
   type Lack,
@@ -20,13 +20,13 @@ import {
   nextOfRun,
 } from './check-next.ts'
 import { type NodeFindings, nodeReport, notUsable, whyNotUsable } from './check-node.ts'
-import { checkRoutes } from './check-routes.ts'
 import type { Io } from './io.ts'
 import { relayLimits } from './relay-limits.ts'
 import { count, visible } from './words.ts'
-
-const problemText = ({ object, field, message }: Problem): string =>
-  [object, field, message].filter(part => part !== '').join(': ')
+import { Registry } from '../model/registry.ts'
+import { ipFamilies } from '../util/ip.ts'
+import { faultText, readRoutes, readRoutesText } from '../source/routes/read-routes.ts'
+import { ListFiles } from '../source/routes/list-files.ts'
 
 /** `3 Services, 4 EndpointSlices`, refused ones included. */
 const kindsText = (set: ManifestSet): string => {
@@ -53,9 +53,9 @@ const findingsOfNode = async ({
   kernel,
   options,
 }: RunSettings): Promise<NodeFindings> => {
-  const { probeKernelModes } = await import('../proxy/kernel/kernel-kinds.ts')
+  const { probeKernelModes } = await import('../proxy/kernel/kernel-step.ts')
   const modes = await probeKernelModes(systemClock, kernel)
-  const { hostSystem, probeAll } = await import('../proxy/capture/host-system.ts')
+  const { hostSystem, probeAll } = await import('../proxy/capture/create-capture.ts')
   const captures = await probeAll(hostSystem({ clock: systemClock }))
   const { probeConnectTime } = await import('../kernel/connect-time/probe.ts')
   const connectTime = await probeConnectTime({
@@ -203,4 +203,94 @@ export const check = async (args: readonly string[], io: Io): Promise<number> =>
         : await ofConfig()
   io.out(`next: ${next.map(visible).join('\n      ')}\n`)
   return isSound ? 0 : 1
+}
+
+interface Findings {
+  /** What Usher would refuse: of documents and values, then of Services in conflict. */
+  readonly problems: readonly Problem[]
+  /** What it would take although it is probably not meant. */
+  readonly warnings: readonly string[]
+}
+
+/**
+ * Why clients of a ServicePort would be refused; undefined when they would not. With a
+ * Local policy it depends on the node, and is not known here.
+ */
+const refusal = (port: ServicePort): string | undefined => {
+  if (port.internal.verdict !== 'reject') return undefined
+  const why = port.endpoints.length === 0 ? 'no endpoints' : 'no endpoint that is ready'
+  return `Service ${port.name} (${port.protocol}, ${port.family}) has ${why}; its clients would be refused`
+}
+
+/** Endpoints of Services that are not there; a refused Service has its own problem. */
+const orphans = (set: ManifestSet): string[] => {
+  const present = new Set([...set.objects.map(({ key }) => key), ...set.refused])
+  const warnings = new Set<string>()
+  for (const { key, changes } of set.objects)
+    for (const change of changes) {
+      if (change.kind !== 'EndpointSlice' || change.object === undefined) continue
+      const service = `Service ${change.namespace}/${change.object.serviceName}`
+      if (!present.has(service))
+        warnings.add(`${key} is for ${service}, which is not there; it would not be used`)
+    }
+  return [...warnings]
+}
+
+/** What is wrong, or odd, about a set of manifests as a running Usher would see it. */
+const findingsOf = (set: ManifestSet): Findings => {
+  const registry = new Registry()
+  const firstSight = new FirstSight()
+  registry.apply(set.objects.flatMap(object => firstSight.numbered(object).changes))
+  const ports = ipFamilies.flatMap(family =>
+    Array.from(registry.snapshot(family).servicePorts.values()),
+  )
+  const problems = [...set.problems, ...registry.problems()]
+  // What could not be read may hold just what seems to be missing.
+  if (set.unreadable.length > 0) return { problems, warnings: [] }
+  const warnings = ports.map(refusal).filter(text => text !== undefined)
+  if (ports.length === 0) warnings.push('there is no Service with an address to serve')
+  return { problems, warnings: [...warnings, ...orphans(set), ...set.warnings] }
+}
+
+/** One file of routes that was checked. */
+interface CheckedRoutes {
+  readonly path: string
+  readonly problems: readonly string[]
+  /** `routes.yaml: 3 routes, ok`. */
+  readonly summary: string
+}
+
+/** Those of `paths` that are meant to be files of routes, sound or not. */
+const checkRoutes = async (
+  paths: readonly string[],
+): Promise<readonly CheckedRoutes[]> => {
+  const checked: CheckedRoutes[] = []
+  for (const path of paths) {
+    const text = await readRoutesText(path).catch(() => '')
+    if (isOfRoutes(text)) checked.push(await checkOne(path, text))
+  }
+  return checked
+}
+
+const top = String.raw`^(?:\{\s*)?["']?`
+
+/** By what stands at the top, or a route without that; manifests have an apiVersion there. */
+const isOfRoutes = (text: string): boolean =>
+  (new RegExp(String.raw`${top}routes?["']?\s*:`, 'im').test(text) ||
+    /^[-\s{[]*["']?listen["']?\s*:\s*["']?(?:tcp|udp|unix):/m.test(text)) &&
+  !new RegExp(String.raw`${top}(?:apiVersion|kind)["']?\s*:`, 'm').test(text)
+
+const checkOne = async (path: string, text: string): Promise<CheckedRoutes> => {
+  const { routes, faults } = await readRoutes(text)
+  const ofLists = await new ListFiles().load(routes)
+  const all = faults.length + ofLists.length
+  const said = all === 0 ? `${count(routes.length, 'route')}, ok` : count(all, 'problem')
+  return {
+    path,
+    problems: [
+      ...faults.map(fault => `${path}: ${faultText(fault)}`),
+      ...ofLists.map(({ file, message }) => `${file}: ${message}`),
+    ],
+    summary: `${path}: ${said}`,
+  }
 }

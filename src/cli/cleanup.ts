@@ -1,15 +1,15 @@
-import { connectTimeLock, type HostLock, hostLock } from '../kernel/keeper/host-lock.ts'
+import { connectTimeLock, type HostLock, SocketLock } from '../kernel/keeper/host-lock.ts'
 import type { OptionsOf } from '../config/options.ts'
 import { cleanUp, type Outcome } from '../kernel/cleanup/clean-up.ts'
 import { connectTimeKind } from '../kernel/cleanup/connect-time.ts'
 import { hostKinds } from '../kernel/cleanup/host-kinds.ts'
 import { permissionAdvice } from '../kernel/permission-advice.ts'
-import { systemClock } from '../util/clock.ts'
+import { systemClock, type Clock } from '../util/clock.ts'
 import type { Io } from './io.ts'
-import { proxyBeside } from './proxy-beside.ts'
 import { version } from './version.ts'
 import { visible } from './words.ts'
 import { othersThings } from '../kernel/cleanup/in-use.ts'
+import { findNodeProxy, type NodeProxy } from '../kernel/cleanup/node-proxy.ts'
 
 /**
  * `usher cleanup`: 0 when there was nothing or all of it is gone (in a dry run: would go),
@@ -72,7 +72,7 @@ interface Taken {
 /** Held to the end, so that an Usher that starts meanwhile waits with its rules. */
 const takeLock = async (lockName?: string): Promise<Taken> => {
   let holder = ''
-  const lock = hostLock({
+  const lock = new SocketLock({
     clock: systemClock,
     ...(lockName !== undefined && { name: lockName }),
     self: `usher cleanup ${version()}, pid ${process.pid}`,
@@ -99,4 +99,45 @@ const print = (outcome: Outcome, dryRun: boolean, io: Io): void => {
   if (advice !== '') io.err(`usher cleanup: ${advice}\n`)
   if (gone.length + stayed.length + hidden.length === 0)
     io.out(unseen.length === 0 ? 'nothing to clean up\n' : 'nothing else to clean up\n')
+}
+
+/** For so long an Usher that drains is waited for; its --drain-timeout may be longer. */
+const longestDrainMs = 60_000
+const lookMs = 250
+
+interface BesideDeps {
+  readonly find?: () => Promise<NodeProxy | undefined>
+  readonly clock?: Clock
+}
+
+/**
+ * The proxy that answers for this node while no Usher has rules; says what that means.
+ * Waits for an Usher that drains: one that is `draining` still then is not to be disturbed.
+ */
+export const proxyBeside = async (
+  io: Io,
+  { find = findNodeProxy, clock = systemClock }: BesideDeps = {},
+): Promise<NodeProxy | undefined> => {
+  const until = clock.now() + longestDrainMs
+  for (let looks = 0; ; looks += 1) {
+    const proxy = await find()
+    if (proxy?.usher !== 'draining' || clock.now() > until) {
+      if (proxy !== undefined) say(proxy, io)
+      return proxy
+    }
+    // It has given up its rules, and still carries connections that depend on them.
+    if (looks === 0) io.out('an Usher is ending here; waiting for its connections\n')
+    await new Promise<void>(resolve => void clock.setTimeout(resolve, lookMs))
+  }
+}
+
+const say = ({ mode, usher }: NodeProxy, io: Io): void => {
+  if (usher === undefined)
+    io.out(`a proxy in mode ${mode} serves this node: what is its own stays\n`)
+  if (usher === 'draining')
+    io.err(
+      `usher cleanup: the Usher that is ending here still carries connections after ${longestDrainMs / 1000} s ` +
+        '(see its --drain-timeout), and they would be cut: nothing was removed. Wait for its end, or ' +
+        'end it at once by a second SIGTERM; then run this again\n',
+    )
 }

@@ -10,6 +10,18 @@ export interface Cell {
 
 export type Cells = readonly (string | Cell)[]
 
+/** Of a table: its name, and what it shows of an item; `now` is epoch milliseconds. */
+export type Column<T> = readonly [
+  head: string,
+  read: (item: T, now: number) => string | Cell,
+]
+
+export const headOf = <T>(columns: readonly Column<T>[]): readonly string[] =>
+  columns.map(([head]) => head)
+
+export const rowOf = <T>(columns: readonly Column<T>[], item: T, now: number): Cells =>
+  columns.map(([, read]) => read(item, now))
+
 export const styled = (
   text: string,
   style: Style | undefined,
@@ -49,4 +61,13 @@ export const aligned = (
     return styled(text, typeof cell === 'string' ? undefined : cell.style, colour)
   })
   return `${indent}${cells.join('  ')}`.trimEnd()
+}
+
+/** A table in lines, each column as wide as it needs. */
+export const tableLines = (
+  rows: readonly Cells[],
+  colour: boolean,
+): readonly string[] => {
+  const widths = columnWidths(rows)
+  return rows.map(row => aligned(row, widths, '', colour))
 }

@@ -14,78 +14,40 @@ export interface BenchModule {
 
 type Call = (args: readonly string[], io: Io) => Promise<number>
 
-/** Each command is loaded only when it is called, so that help needs none of them. */
+/** A command that is given its options. It is loaded only when it is called: help needs none of them. */
+const withOptions =
+  <C extends Command>(
+    command: C,
+    load: () => Promise<(options: OptionsOf<C>, io: Io) => Promise<number>>,
+  ): Call =>
+  async (args, io) => {
+    const options = parseOptions(command, args)
+    return (await load())(options, io)
+  }
+
 const calls: Readonly<Record<Command, Call>> = {
   run: async (args, io) => (await import('./run.ts')).run(args, io),
-  sidecar: async args => {
-    const options = parseOptions('sidecar', args)
-    return (await import('./sidecar.ts')).sidecar(options)
-  },
-  demo: async (args, io) => {
-    const options = parseOptions('demo', args)
-    return (await import('./demo.ts')).demo(options, io)
-  },
   check: async (args, io) => (await import('./check.ts')).check(args, io),
-  status: async (args, io) => {
-    const options = parseOptions('status', args)
-    return (await import('./status.ts')).status(options, io)
-  },
-  pause: async (args, io) => {
-    const options = parseOptions('pause', args)
-    return (await import('./pause.ts')).pause(options, io)
-  },
-  resume: async (args, io) => {
-    const options = parseOptions('resume', args)
-    return (await import('./pause.ts')).resume(options, io)
-  },
-  drain: async (args, io) => {
-    const options = parseOptions('drain', args)
-    return (await import('./drain.ts')).drain(options, io)
-  },
-  undrain: async (args, io) => {
-    const options = parseOptions('undrain', args)
-    return (await import('./drain.ts')).undrain(options, io)
-  },
-  weight: async (args, io) => {
-    const options = parseOptions('weight', args)
-    return (await import('./weight.ts')).weight(options, io)
-  },
-  get: async (args, io) => {
-    const options = parseOptions('get', args)
-    return (await import('./get.ts')).get(options, io)
-  },
-  close: async (args, io) => {
-    const options = parseOptions('close', args)
-    return (await import('./close.ts')).close(options, io)
-  },
-  explain: async (args, io) => {
-    const options = parseOptions('explain', args)
-    return (await import('./explain.ts')).explain(options, io)
-  },
-  top: async (args, io) => {
-    const options = parseOptions('top', args)
-    return (await import('./top.ts')).top(options, io)
-  },
-  tap: async (args, io) => {
-    const options = parseOptions('tap', args)
-    return (await import('./tap.ts')).tap(options, io)
-  },
-  wait: async (args, io) => {
-    const options = parseOptions('wait', args)
-    return (await import('./wait.ts')).wait(options, io)
-  },
-  cleanup: async (args, io) => {
-    const options = parseOptions('cleanup', args)
-    return (await import('./cleanup.ts')).cleanup(options, io)
-  },
-  completion: async (args, io) => {
-    const options = parseOptions('completion', args)
-    return (await import('./completion.ts')).completion(options, io)
-  },
-  bench: async (args, io) => {
-    const options = parseOptions('bench', args)
-    return (await loadBench()).bench(options, io)
-  },
+  sidecar: withOptions('sidecar', async () => (await import('./sidecar.ts')).sidecar),
+  demo: withOptions('demo', async () => (await import('./demo.ts')).demo),
+  status: withOptions('status', async () => (await import('./status.ts')).status),
+  pause: withOptions('pause', async () => (await import('./orders.ts')).pause),
+  resume: withOptions('resume', async () => (await import('./orders.ts')).resume),
+  drain: withOptions('drain', async () => (await import('./orders.ts')).drain),
+  undrain: withOptions('undrain', async () => (await import('./orders.ts')).undrain),
+  weight: withOptions('weight', async () => (await import('./orders.ts')).weight),
+  get: withOptions('get', async () => (await import('./get.ts')).get),
+  close: withOptions('close', async () => (await import('./orders.ts')).close),
+  explain: withOptions('explain', async () => (await import('./explain.ts')).explain),
+  top: withOptions('top', async () => (await import('./top.ts')).top),
+  tap: withOptions('tap', async () => (await import('./tap.ts')).tap),
+  wait: withOptions('wait', async () => (await import('./wait.ts')).wait),
+  cleanup: withOptions('cleanup', async () => (await import('./cleanup.ts')).cleanup),
+  completion: withOptions(
+    'completion',
+    async () => (await import('./completion.ts')).completion,
+  ),
+  bench: withOptions('bench', async () => (await loadBench()).bench),
 }
 
 /**

@@ -22,3 +22,10 @@ export const yamlText = async (object: unknown): Promise<string> => {
   })
   return document.toString().replaceAll(unsafe, visible)
 }
+
+/** One whole document. */
+export const documentText = async (
+  document: object,
+  output: 'json' | 'yaml',
+): Promise<string> =>
+  output === 'json' ? `${jsonText(document, 2)}\n` : yamlText(document)

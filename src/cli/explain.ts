@@ -3,14 +3,12 @@ import { UsageError } from '../config/usage-error.ts'
 import type { AnswerOf } from '../observe/control-protocol.ts'
 import { familyOf, splitHostPort } from '../util/ip.ts'
 import { isUnix, unixPeer } from '../util/unix-address.ts'
-import { askCommand } from './ask-usher.ts'
-import { aligned, columnWidths } from './columns.ts'
-import { jsonText, yamlText } from './document-text.ts'
-import { endpointRow, endpointsTable, wouldGet } from './explain-words.ts'
+import { askCommand, orSayWhyNot } from './ask-usher.ts'
+import { tableLines, type Cells } from './columns.ts'
+import { documentText } from './document-text.ts'
 import { apiVersion } from './json-documents.ts'
 import type { Io } from './io.ts'
-import { orSayWhyNot } from './tell.ts'
-import { forPeople, servedText, visible } from './words.ts'
+import { forPeople, servedText, visible, count } from './words.ts'
 
 type Explained = AnswerOf<'explain'>
 
@@ -21,9 +19,8 @@ export const explain = (options: OptionsOf<'explain'>, io: Io): Promise<number> 
   return orSayWhyNot('explain', io, async () => {
     const answer = await askCommand(options, 'explain', { client, address, protocol })
     const document = { apiVersion, kind: 'Explanation', ...answer }
-    if (output === 'json') io.out(`${jsonText(document, 2)}\n`)
-    else if (output === 'yaml') io.out(await yamlText(document))
-    else print(answer, io)
+    if (output === '') print(answer, io)
+    else io.out(await documentText(document, output))
     return answer.verdict.action === 'forward' ? 0 : 1
   })
 }
@@ -65,14 +62,117 @@ const print = (answer: Explained, io: Io): void => {
   )
   for (const [name = '', text = ''] of rows)
     io.out(`${name.padEnd(11)}${visible(text)}\n`)
-  const table = [
-    endpointsTable,
-    ...answer.endpoints.map(one => endpointRow(one, answer, Date.now())),
-  ]
-  if (answer.endpoints.length === 0) io.out('It has no endpoints.\n')
+  const now = Date.now()
+  const endpoints = answer.endpoints.map(one => endpointRow(one, answer, now))
+  if (endpoints.length === 0) io.out('It has no endpoints.\n')
   else
-    for (const row of table)
-      io.out(`${aligned(row, columnWidths(table), '', io.colour)}\n`)
+    for (const line of tableLines([endpointsTable, ...endpoints], io.colour))
+      io.out(`${line}\n`)
   for (const { what, command } of looks)
     io.out(`${visible(what)}\n  ${visible(command)}\n`)
+}
+
+type Endpoint = Explained['endpoints'][number]
+type Pick = Explained['picks'][number]
+
+const endpointsTable: Cells = ['ENDPOINT', 'WOULD SERVE', 'WHY']
+
+/** Where the client would go, in lines: workers that would give it the same are told together. */
+export const wouldGet = (answer: Explained): readonly string[] => {
+  const { picks, capture, endpoints, verdict, balance, affinityMs } = answer
+  if (verdict.action === 'refuse' || verdict.action === 'drop') return ['nothing']
+  if (capture === 'kernel') {
+    const drawn = endpoints.filter(({ serves }) => serves).length
+    const before = affinityMs > 0 ? ', or by affinity the one where it was before' : ''
+    return [`one of ${drawn}, as the kernel draws (${balance} mode)${before}`]
+  }
+  const groups = new Map<string, Pick[]>()
+  for (const pick of picks) {
+    const words = pickWords(pick, answer)
+    groups.set(words, [...(groups.get(words) ?? []), pick])
+  }
+  const [only] = groups.keys()
+  if (groups.size === 1 && only !== undefined) return [only]
+  const lines = Array.from(groups, ([words, alike]) => {
+    const workers = alike.map(({ worker }) => worker).join(', ')
+    return `${words} in worker ${workers}`
+  })
+  return [
+    ...lines,
+    'each worker has turns of its own; the kernel chooses one by client and port',
+  ]
+}
+
+const pickWords = (pick: Pick, { balance }: Explained): string => {
+  const { outcome, endpoints, affinity, waitMs, why } = pick
+  if (outcome === 'waits' || outcome === 'queues')
+    return `nothing at once: it waits for up to ${forPeople(waitMs)}`
+  if (outcome === 'refused') return `nothing (${why})`
+  const [first = '', ...others] = endpoints
+  if (affinity !== null && first === affinity.endpoint && others.length === 0)
+    return `${first} (where it was before, by affinity until ${clock(affinity.until)})`
+  if (others.length > 0)
+    return `one of ${endpoints.join(', ')} (${chances[balance] ?? 'by chance'})`
+  return `${first} (${sure[balance] ?? 'the only one'})`
+}
+
+const chances: Readonly<Record<string, string>> = {
+  random: 'by chance and weight',
+  'least-connections': 'by chance, the one with fewer connections before',
+}
+
+const sure: Readonly<Record<string, string>> = {
+  'round-robin': 'the next in turn',
+  'least-connections': 'the fewest connections',
+  maglev: "the client's own by maglev",
+}
+
+/** `12:03:04`, of this host's day. */
+const clock = (iso: string): string => new Date(iso).toTimeString().slice(0, 8)
+
+const endpointRow = (one: Endpoint, answer: Explained, now: number): Cells => {
+  const why = [...whyOf(one, now), ...(one.next ? ['next'] : [])]
+  if (one.chance !== null) why.push(`1 of ${Math.round(1 / one.chance)}`)
+  if (one.serves && one.failures > 0)
+    why.push('the next connection tries it, as it had failed')
+  const serves = one.serves
+    ? answer.verdict.action === 'forward'
+      ? 'yes'
+      : 'it could'
+    : 'no'
+  return [one.endpoint, serves, why.join('; ')]
+}
+
+/** By the reason that an endpoint does not serve. */
+const reasons: Readonly<Record<string, (one: Endpoint, now: number) => string>> = {
+  down: ({ check }) => `down by its check${check ? `: ${check}` : ''}`,
+  'not ready': ({ check }) => `not ready${check ? `: ${check}` : ''}`,
+  'not on this node': ({ node }) =>
+    `not on this node${node === '' ? '' : `, but on ${node}`}`,
+  'hinted elsewhere': ({ zone }) =>
+    `topology hints keep it for others${zone === '' ? '' : `; it is in zone ${zone}`}`,
+  drained: ({ drained }) =>
+    `drained by order${drained?.until ? ` until ${clock(drained.until)}` : ''}`,
+  'other clients': () => 'for other clients only',
+  'not listed': () => 'left out: it leads back to this Service, or is not applied yet',
+  'not known': () => 'no worker of the relay tells of it',
+  full: one => `has ${one.connections} of ${one.mostConnections ?? 0} connections`,
+  tier: ({ tier }) => `tier ${tier}: used when those of lower tiers fail`,
+  weight: () => 'weight 0: used when the others fail',
+  resting: (one, now) => restWords(one, now),
+}
+
+const whyOf = (one: Endpoint, now: number): readonly string[] =>
+  one.reason === '' ? [] : [reasons[one.reason]?.(one, now) ?? one.reason]
+
+const restWords = (
+  { restsUntil: until, tried, failures, failure }: Endpoint,
+  now: number,
+): string => {
+  const how = tried ? 'a connection tries it' : 'rests'
+  const last = failure
+    ? `: ${failure.why} ${forPeople(now - Date.parse(failure.at))} ago`
+    : ''
+  const times = failures > 1 ? `, ${count(failures, 'time')} in a row` : ''
+  return `${how} until ${until === null ? 'now' : clock(until)}${last}${times}`
 }

@@ -4,7 +4,7 @@ import {
   type Command,
   type CommandText,
 } from '../config/commands.ts'
-import { exitCodes } from '../config/exit-codes.ts'
+import { exitCodes } from '../config/commands.ts'
 import { acceptedBy, rowsOf } from '../config/options.ts'
 import { defaultOf, helpOf, type Row } from '../config/row.ts'
 import { wrap } from './words.ts'

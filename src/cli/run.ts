@@ -5,14 +5,14 @@ import { runSettings, type RunSettings } from '../config/run-settings.ts'
 import type { ModeRequest } from '../mode/fallback-mode.ts'
 import { createLog, type Log } from '../observe/log.ts'
 import { noNode, type NodeParts, type ProxyDeps } from '../proxy/options.ts'
-import { systemClock } from '../util/clock.ts'
-import { ConfigWatch } from './config-watch.ts'
+import { systemClock, type Clock, type Timer } from '../util/clock.ts'
 import type { Io } from './io.ts'
 import { relayLimits, relayOptions } from './relay-limits.ts'
 import { serve } from './serve.ts'
 import { restartCode, type Stop } from './stop.ts'
 import { version } from './version.ts'
 import { messageOf } from '../util/usher-error.ts'
+import { isDeepStrictEqual } from 'node:util'
 
 /**
  * `usher run`: the node proxy, with the Kubernetes API or manifest files for a source. Takes
@@ -148,7 +148,7 @@ const watchConfig = (
   stop: Stop,
 ): (() => void) => {
   if (options.config === '') return () => {}
-  const watch = new ConfigWatch({
+  return watchConfigMeaning({
     clock: systemClock,
     current: configuration,
     read: async () => (await runSettings(args, readConfigFile)).configuration,
@@ -160,5 +160,58 @@ const watchConfig = (
         'the configuration file has changed and cannot be used; the old one stands',
       ),
   })
-  return () => watch.close()
+}
+
+interface ConfigWatchDeps<C> {
+  readonly clock: Clock
+  /** Reads and checks the file; rejects when it can't be used. */
+  readonly read: () => Promise<C>
+  /** What Usher was started with. */
+  readonly current: C
+  /** The file now says something else. Called once, and then no more. */
+  readonly changed: () => void
+  /** The file has become unusable; called once for each new reason. */
+  readonly unusable: (reason: string) => void
+}
+
+/** Milliseconds. A mounted ConfigMap takes up to a minute to arrive anyway. */
+const lookEveryMs = 2000
+
+/**
+ * Looks whether a configuration file has come to mean something else, until what it gives is
+ * called. What counts is the
+ * meaning: neither a touched file nor a ConfigMap that is mounted anew is a change.
+ * kube-proxy exits at any write, and then again and again over a file that it can't read;
+ * here a bad file is logged and the old configuration stays in force.
+ */
+export const watchConfigMeaning = <C>(deps: ConfigWatchDeps<C>): (() => void) => {
+  const { clock, read, current, changed, unusable } = deps
+  let timer: Timer | undefined
+  let closed = false
+  let reported = ''
+  const close = (): void => {
+    closed = true
+    clock.clearTimeout(timer)
+  }
+  const look = async (): Promise<void> => {
+    try {
+      const now = await read()
+      reported = ''
+      if (closed) return
+      if (!isDeepStrictEqual(now, current)) {
+        close()
+        changed()
+      }
+    } catch (error) {
+      const reason = messageOf(error)
+      if (reason !== reported && !closed) unusable(reason)
+      reported = reason
+    }
+    schedule()
+  }
+  const schedule = (): void => {
+    if (!closed) timer = clock.setTimeout(() => void look(), lookEveryMs)
+  }
+  schedule()
+  return close
 }

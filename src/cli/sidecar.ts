@@ -14,10 +14,11 @@ import type { Source } from '../source/source.ts'
 import { isLoopback, joinHostPort } from '../util/ip.ts'
 import { firstFew } from '../util/printable.ts'
 import { messageOf } from '../util/usher-error.ts'
-import { exitWhenIdle } from './exit-when-idle.ts'
 import { relayLimits, relayOptions } from './relay-limits.ts'
 import { serve } from './serve.ts'
 import { version } from './version.ts'
+import type { RunningProxy } from '../proxy/options.ts'
+import type { Stop } from './stop.ts'
 
 /** `usher sidecar`: listens where its routes say, on addresses of this host. */
 export const sidecar = async (options: OptionsOf<'sidecar'>): Promise<number> => {
@@ -49,7 +50,7 @@ export const sidecar = async (options: OptionsOf<'sidecar'>): Promise<number> =>
       mustListen: true,
       pod: { lingerMs: options.linger, quitByHttp: quitByHttp(options) },
       ...(idleMs > 0 && {
-        watch: (stop, proxy) => exitWhenIdle({ stop, proxy, idleMs, log }),
+        watch: (stop, proxy) => exitWhenIdle(stop, proxy, idleMs, log),
       }),
     },
     options,
@@ -143,4 +144,39 @@ const startFile = async (path: string, fixed: OptionsOf<'sidecar'>['route']) => 
   const { routes, faults } = await readRoutes(text, fixed)
   if (faults.length > 0) throw wrongCall(`${file}: ${firstFew(faults.map(faultText))}`)
   return { text, routes }
+}
+
+/** How often it is looked at: four times in the idle time, at most once a second. */
+const periodOf = (idleMs: number): number => Math.min(1000, Math.max(10, idleMs / 4))
+
+/**
+ * Asks Usher to end when no connection has been open for `idleMs`. Before the first one it waits
+ * for ever: the application may take long to begin. Gives what ends the watch.
+ */
+const exitWhenIdle = (
+  stop: Stop,
+  proxy: Pick<RunningProxy, 'connections'>,
+  idleMs: number,
+  log: Log,
+): (() => void) => {
+  let before = 0
+  let idleSince: number | undefined
+  const look = async (): Promise<void> => {
+    const { open, accepted } = await proxy.connections()
+    const now = performance.now()
+    // One that came and went since the last look counts too.
+    const isIdle = open === 0 && accepted === before
+    before = accepted
+    idleSince = isIdle ? (idleSince ?? now) : undefined
+    if (accepted === 0 || idleSince === undefined || now - idleSince < idleMs) return
+    const idle = Math.round(now - idleSince)
+    const reason = `nothing has been open for ${idle} ms (--exit-when-idle)`
+    stop.request({ code: 0, reason })
+  }
+  const timer = setInterval(() => {
+    look().catch((err: unknown) =>
+      log.error({ err }, 'how many connections are open is not known'),
+    )
+  }, periodOf(idleMs))
+  return () => clearInterval(timer)
 }

@@ -1,9 +1,24 @@
 import type { OptionsOf } from '../config/options.ts'
-import { askStatus } from './ask-usher.ts'
+import { askStatus, orSayWhyNot } from './ask-usher.ts'
 import { jsonText } from './document-text.ts'
 import { type Io, printAll } from './io.ts'
-import { statusText } from './status-view.ts'
-import { orSayWhyNot } from './tell.ts'
+import type {
+  ChoiceStatus,
+  ServicePortStatus,
+  StatusDocument,
+  EndpointStatus,
+  VipStatus,
+} from '../observe/status.ts'
+import { aligned, columnWidths, styled, type Cells, type Cell } from './columns.ts'
+import {
+  bytesForPeople,
+  clientsWait,
+  count,
+  forPeople,
+  optionTexts,
+  visible,
+  servedText,
+} from './words.ts'
 
 /** `usher status`: 0 when Usher answered (healthy or not), 3 when it did not. */
 export const status = (
@@ -18,3 +33,368 @@ export const status = (
     else printAll(statusText(document, Date.now(), io.colour), io)
     return 0
   })
+
+/** Whether there is a relay that counts; kernel modes have none, but nftables where it is asked for. */
+const hasRelay = ({ mode, relay }: StatusDocument): boolean =>
+  mode === 'userspace' || relay !== null
+
+/** Of whom the relay has figures: all in userspace mode, else some or no VIPs of a ServicePort. */
+const countedOf = (document: StatusDocument, { vips }: ServicePortStatus): Counted => {
+  if (document.mode === 'userspace') return 'all'
+  if (!hasRelay(document)) return 'none'
+  const relayed = vips.filter(({ capture }) => !ofKernel.has(capture))
+  if (relayed.length === 0) return 'none'
+  return relayed.length === vips.length ? 'all' : 'some'
+}
+
+type Counted = 'all' | 'some' | 'none'
+
+const ofKernel: ReadonlySet<string> = new Set(['kernel', 'not captured'])
+
+const sticky = ({ affinityMs }: ServicePortStatus): readonly string[] =>
+  affinityMs > 0 ? [`sticky for ${forPeople(affinityMs)}`] : []
+
+/** A line, or none. */
+const optionsText = ({ options }: ServicePortStatus): readonly string[] => {
+  const given = optionTexts(options)
+  return given.length === 0 ? [] : [`with ${visible(given.join(', '))}`]
+}
+
+/** Of a ServicePort that is not paused; '' when nobody waits. */
+const waitingText = ({ held, queued, paused }: ServicePortStatus): string => {
+  if (paused !== null || held + queued === 0) return ''
+  if (held === 0) return `${clientsWait(queued)} for a place`
+  return `${clientsWait(held)} for an endpoint${queued === 0 ? '' : `, ${queued} for a place`}`
+}
+
+/** `4 failed (2 PR, 2 sQ)`. */
+const failedText = ({ failed, failedBy }: ServicePortStatus): string => {
+  const causes = Object.entries(failedBy).map(([cause, times]) => `${times} ${cause}`)
+  return `${failed} failed${causes.length === 0 ? '' : ` (${causes.join(', ')})`}`
+}
+
+const figures = (port: ServicePortStatus): string => {
+  const { queued, held, paused, holdRefused } = port
+  return [
+    `${port.active} active`,
+    `${port.accepted} accepted`,
+    failedText(port),
+    queued > 0 ? `${queued} waiting for a place` : '',
+    held > 0 && paused === null ? `${held} waiting for an endpoint` : '',
+    holdRefused > 0 ? `${holdRefused} refused as too many were waiting` : '',
+    port.protocol === 'TCP'
+      ? count(port.retries, 'retry', 'retries')
+      : count(port.datagrams, 'datagram'),
+    `${bytesForPeople(port.bytesToBackend)} to backends`,
+    `${bytesForPeople(port.bytesToClient)} to clients`,
+    ...sticky(port),
+  ]
+    .filter(Boolean)
+    .join(', ')
+}
+
+const trafficTexts = (port: ServicePortStatus, counted: Counted): readonly string[] => {
+  if (counted === 'none') return sticky(port)
+  return [counted === 'all' ? figures(port) : `by the relay: ${figures(port)}`]
+}
+
+const ranges = (cidrs: readonly string[]): string =>
+  cidrs.length === 0
+    ? 'load-balancer IPs: for no client, since all source ranges are of the other IP family'
+    : `load-balancer IPs: for clients from ${visible(cidrs.join(', '))} only`
+
+/** In words; '' when it is not paused. */
+const pausedText = ({ paused, held }: ServicePortStatus, now: number): string => {
+  if (paused === null) return ''
+  return `paused for ${timesText(paused, 'it is resumed', now)}; ${clientsWait(held)}`
+}
+
+const timesText = (
+  { since, until }: NonNullable<ServicePortStatus['paused']>,
+  end: string,
+  now: number,
+): string => {
+  const rest = until && `for another ${forPeople(Date.parse(until) - now)}`
+  return `${forPeople(now - Date.parse(since))} (since ${since}), ${rest ?? `until ${end}`}`
+}
+
+/** With more of them a ServicePort's line at the end has their number. */
+const mostDrains = 3
+
+/** What operators have ordered for its endpoints, a line each. */
+const drainTexts = ({ endpoints }: ServicePortStatus, now: number): readonly string[] => {
+  const lines = endpoints.flatMap(({ endpoint, drained, active }) => {
+    if (drained === null) return []
+    const times = timesText(drained, 'it is undrained', now)
+    return [`${endpoint} drained for ${times}; ${active} still open`]
+  })
+  if (lines.length <= mostDrains) return lines
+  return [`${lines.length} of ${count(endpoints.length, 'endpoint')} are drained`]
+}
+
+/** What clients of a ServicePort without a usable endpoint get; '' when it has some. */
+const unserved = (port: ServicePortStatus): string => {
+  const { endpoints, verdicts, paused, holdMs } = port
+  if (paused !== null) return ''
+  if (endpoints.some(({ eligible, drained }) => eligible && drained === null)) return ''
+  const clients =
+    holdMs > 0 ? `clients wait for up to ${forPeople(holdMs)}` : 'clients are refused'
+  if (endpoints.length === 0) return `-> no endpoints: ${clients}`
+  return verdicts.internal === 'drop' || verdicts.external === 'drop'
+    ? '-> no usable endpoint on this node: clients are not served'
+    : `-> no usable endpoint: ${clients}`
+}
+
+/** What was chosen and how, and what was not taken. */
+const choiceRows = (
+  what: string,
+  { name, passedOver }: Pick<ChoiceStatus, 'name' | 'passedOver'>,
+  how: readonly string[],
+): Cells[] => {
+  const text = how.filter(Boolean).join('; ')
+  return [
+    [what, text === '' ? name : `${name} (${text})`],
+    ...passedOver.map((one): Cells => ['', `not ${one.name}: ${one.detail}`]),
+  ]
+}
+
+const modeRows = ({ mode: name, modeChoice }: StatusDocument): Cells[] => {
+  if (modeChoice === null) return []
+  const { askedBy, detail, passedOver } = modeChoice
+  const by = askedBy === '' ? '' : `by ${askedBy}`
+  return choiceRows('mode', { name, passedOver }, [by, detail])
+}
+
+const captureRows = ({ capture }: StatusDocument): Cells[] =>
+  capture === null ? [] : choiceRows('capture', capture, [capture.detail])
+
+const relayRows = ({ relay }: StatusDocument): Cells[] => {
+  if (relay === null) return []
+  const { name, detail, workers, ownProcess } = relay
+  const how = [
+    name === 'portable' ? '' : count(workers, 'worker'),
+    ownProcess === null ? '' : processText(ownProcess),
+    detail,
+  ]
+  const { excess = '' } = ownProcess ?? {}
+  const [chosen = [], ...others] = choiceRows('relay', relay, how)
+  const warning: Cells = ['', red(`more privileges than it needs: ${excess}`)]
+  return [chosen, ...(excess === '' ? [] : [warning]), ...others]
+}
+
+const connectTimeRows = ({ connectTime }: StatusDocument): Cells[] => {
+  if (connectTime === null) return []
+  const { state, detail, clients, left } = connectTime
+  const whom = clients === 'host' ? 'processes of the node, not of its pods' : ''
+  const room = left === 0 ? '' : `no room for ${count(left, 'ServicePort')}`
+  const how = [whom, detail, room].filter(Boolean).join('; ')
+  const text = how === '' ? state : `${state} (${how})`
+  return [['connect', state === 'leading' || state === 'waiting' ? text : red(text)]]
+}
+
+const processText = ({
+  privileges,
+}: NonNullable<NonNullable<StatusDocument['relay']>['ownProcess']>): string =>
+  privileges === '' ? 'a process of its own' : `a process of its own: ${privileges}`
+
+const nodeRow = (node: StatusDocument['node']): Cells[] => {
+  if (node === null) return []
+  const name = node.zone === '' ? node.name : `${node.name}, zone ${node.zone}`
+  const row: Cells = ['node', name]
+  return node.notEligible === '' ? [row] : [row, ['', red(node.notEligible)]]
+}
+
+/** `key   value` lines at the top. */
+const header = (document: StatusDocument, now: number, colour: boolean): string[] => {
+  const { node, source, fds } = document
+  const up = forPeople(now - Date.parse(document.startedAt))
+  const read =
+    source.lastGoodAt === undefined
+      ? 'no word from it yet'
+      : `last word ${forPeople(now - source.lastGoodAt)} ago`
+  const rows: Cells[] = [
+    [
+      'usher',
+      `${document.version}, ${document.mode}, up ${up} (since ${document.startedAt})`,
+    ],
+    document.healthy
+      ? ['health', { text: 'ok', style: 'green' }]
+      : ['health', red(`red: ${document.unhealthy.join('; ') || 'no reason given'}`)],
+    ...nodeRow(node),
+    ['source', `${source.name}, ${source.synced ? read : `not synced, ${read}`}`],
+  ]
+  if (source.error !== '') rows.push(['', red(source.error)])
+  rows.push(
+    ...modeRows(document),
+    ...connectTimeRows(document),
+    ...captureRows(document),
+    ...relayRows(document),
+  )
+  if (hasRelay(document))
+    rows.push([
+      'files',
+      `the relay holds ${count(fds.used, 'descriptor')} and may hold ${fds.limit}`,
+    ])
+  if (document.acceptPaused)
+    rows.push(['', red('no new connections are accepted until some are free')])
+  if (document.draining)
+    rows.push([
+      'ending',
+      { text: 'waiting for open connections to finish', style: 'yellow' },
+    ])
+  return rows.map(row => aligned(row, [7], '', colour))
+}
+
+const footer = (document: StatusDocument, now: number, colour: boolean): string[] => {
+  const { servicePorts, problems } = document
+  let active = 0
+  let idle = 0
+  for (const port of servicePorts) {
+    active += port.active
+    if (unserved(port) !== '') idle++
+  }
+  const lines = problems.map(({ object, field, message }) =>
+    styled(
+      `problem: ${visible(`${object}${field === '' ? '' : ` ${field}`}: ${message}`)}`,
+      'red',
+      colour,
+    ),
+  )
+  for (const port of servicePorts) {
+    const text = pausedText(port, now) || waitingText(port)
+    for (const one of [text, ...drainTexts(port, now)].filter(Boolean))
+      lines.push(styled(visible(`${port.servicePort}: ${one}`), 'yellow', colour))
+  }
+  const areRoutes = servicePorts.some(port => !isOfService(port))
+  const totals = [
+    count(servicePorts.length, areRoutes ? 'route' : 'ServicePort'),
+    `${idle} without usable endpoints`,
+    ...(hasRelay(document) ? [`${active} active`] : []),
+    count(problems.length, 'problem'),
+  ]
+  return ['', ...lines, totals.join(', ')]
+}
+
+/**
+ * The status as text for people, in pieces of a few lines: trouble is in the header and
+ * at the end, where it is seen without scrolling. `now` is epoch milliseconds.
+ */
+export function* statusText(
+  document: StatusDocument,
+  now: number,
+  colour: boolean,
+): Generator<string> {
+  const { servicePorts } = document
+  const rowsOf = (port: ServicePortStatus): Cells[] => {
+    const counted = countedOf(document, port) !== 'none'
+    return port.endpoints.map(endpoint => endpointRow(endpoint, counted, now))
+  }
+  const vipWidths = columnWidths(
+    servicePorts.flatMap(port => port.vips.map(vip => vipRow(vip, port))),
+  )
+  const endpointWidths = columnWidths(servicePorts.flatMap(rowsOf))
+  yield `${header(document, now, colour).join('\n')}\n`
+  for (const port of servicePorts) {
+    const title = visible(`${port.servicePort} ${port.protocol} ${port.family}`)
+    const lines = [
+      '',
+      styled(title, 'bold', colour),
+      ...trafficTexts(port, countedOf(document, port)).map(text => `  ${text}`),
+      ...optionsText(port).map(text => `  ${text}`),
+      ...(port.sourceRanges === null ? [] : [`  ${ranges(port.sourceRanges)}`]),
+      ...port.vips.map(vip => aligned(vipRow(vip, port), vipWidths, '  ', colour)),
+      ...rowsOf(port).map(row => aligned(row, endpointWidths, '  ', colour)),
+    ]
+    const paused = pausedText(port, now)
+    if (paused !== '') lines.push(`  ${styled(visible(paused), 'yellow', colour)}`)
+    const none = unserved(port)
+    if (none !== '') lines.push(`  ${styled(none, 'yellow', colour)}`)
+    if (port.lastError !== '')
+      lines.push(`  ${styled(`last error: ${visible(port.lastError)}`, 'red', colour)}`)
+    yield `${lines.join('\n')}\n`
+  }
+  yield `${footer(document, now, colour).join('\n')}\n`
+}
+
+export const red = (text: string): Cell => ({ text, style: 'red' })
+const yellow = (text: string): Cell => ({ text, style: 'yellow' })
+
+/** Routes of a sidecar are of none. */
+export const isOfService = ({
+  servicePort,
+}: Pick<ServicePortStatus, 'servicePort'>): boolean => !servicePort.startsWith('route/')
+
+/** What a Local policy leaves of a VIP's clients; '' when it serves all of them. */
+const limitOf = ({ kind }: VipStatus, { verdicts }: ServicePortStatus): string => {
+  if (kind === 'ClusterIP' || kind === 'Route')
+    return verdicts.internal === 'drop'
+      ? 'serves no client: policy Local, no endpoint on this node'
+      : ''
+  if (verdicts.external !== 'drop') return ''
+  const who = verdicts.node === 'forward' ? 'only clients on this node' : 'no client'
+  return `serves ${who}: policy Local, no endpoint on this node`
+}
+
+const vipRow = (vip: VipStatus, port: ServicePortStatus): Cells => {
+  const how = servedText(vip)
+  const state = vip.reason === '' ? vip.state : `${vip.state}: ${vip.reason}`
+  const bad = vip.state === 'failed' || vip.state === 'not captured'
+  const limit = limitOf(vip, port)
+  if (bad) return [vip.kind, vip.vip, how, red(state)]
+  const text = limit === '' ? state : yellow(`${state}; ${limit}`)
+  return [vip.kind, vip.vip, how, text]
+}
+
+/** `internal` clients are those of ClusterIPs; see `EndpointStatus`. */
+const clientNames: ReadonlyMap<string, string> = new Map([
+  ['internal', 'ClusterIP clients'],
+  ['external', 'clients from outside'],
+  ['node', 'clients on this node'],
+])
+
+const usage = (endpoint: EndpointStatus): string | Cell => {
+  const { state, eligible, clients, resting, check, drained } = endpoint
+  if (drained !== null) return yellow('drained by order')
+  if (check?.up === false) {
+    const found = check.since === null ? 'not checked yet' : 'down'
+    return yellow(`${found}, ${eligible ? 'tried as all are' : 'unused'}`)
+  }
+  if (!eligible)
+    return yellow(
+      state === 'not ready' ? `${state}, unused` : `${state}, unused by policy or hints`,
+    )
+  const who = clients
+    .split('+')
+    .map(name => clientNames.get(name) ?? name)
+    .join(' and ')
+  const text = clients === 'all' ? state : `${state} for ${who}`
+  return resting ? yellow(`${text}, resting after a failure`) : text
+}
+
+/** What its check says, when there is something to say. */
+const checkText = ({ check }: EndpointStatus, now: number): string[] => {
+  if (check === null) return []
+  const { up, since, why } = check
+  if (up) return why === '' ? [] : [`check: ${why}`]
+  const down = since === null ? [] : [`down for ${forPeople(now - Date.parse(since))}`]
+  return [[...down, why].filter(part => part !== '').join(': ')]
+}
+
+/** `counted`: there are figures of what went there. `now` is epoch milliseconds. */
+const endpointRow = (endpoint: EndpointStatus, counted: boolean, now: number): Cells => {
+  const { active, failures, check, weight, weightSince } = endpoint
+  const host = check === null || check.host === '' ? '' : ` (${check.host})`
+  return [
+    '->',
+    `${endpoint.endpoint}${host}`,
+    usage(endpoint),
+    ...(counted
+      ? [
+          `${active} active`,
+          failures === 0 ? '0 failures' : red(count(failures, 'failure')),
+        ]
+      : []),
+    ...(weightSince === null ? [] : [yellow(`weight ${weight} by order`)]),
+    ...checkText(endpoint, now),
+  ]
+}

@@ -1,8 +1,14 @@
 import type { OptionsOf } from '../config/options.ts'
 import type { ListedPort, PortEndpoints, StatusOf } from '../observe/status.ts'
 import { perSecond } from '../page/format.ts'
-import type { Cells } from './columns.ts'
-import { endpointItems, routeItem, routeName, stateCell } from './get-items.ts'
+import { type Cell, type Cells, type Column, headOf, rowOf } from './columns.ts'
+import {
+  endpointItems,
+  endpointsText,
+  routeItem,
+  routeName,
+  stateCell,
+} from './listings.ts'
 import { bytesForPeople } from './words.ts'
 
 // What `usher top` shows: pure, from two looks at the status.
@@ -23,20 +29,10 @@ export interface Looks {
 export const serviceRows = (looks: Looks, sorting: Sorting): readonly Cells[] => {
   const was = new Map(looks.before.map(port => [identity(port), port]))
   const rates = looks.after.map(port => ratesOf(port, was.get(identity(port)), looks))
+  const now = Date.now()
   return [
-    [
-      'NAME',
-      'PROTOCOL',
-      'ENDPOINTS',
-      'ACTIVE',
-      'NEW/S',
-      'FAILED/S',
-      'RETRIES/S',
-      'TO-BACKENDS/S',
-      'TO-CLIENTS/S',
-      'STATE',
-    ],
-    ...rates.toSorted(orders[sorting]).map(serviceRow),
+    headOf(serviceColumns),
+    ...rates.toSorted(orders[sorting]).map(one => rowOf(serviceColumns, one, now)),
   ]
 }
 
@@ -75,22 +71,21 @@ const ratesOf = (
   }
 }
 
-const serviceRow = ({ port, name, active, ...rates }: Rates): Cells => {
-  const item = routeItem(port)
-  const failed = perSecond(rates.failed)
-  return [
-    name,
-    port.protocol,
-    `${item.endpoints.usable}/${item.endpoints.all}`,
-    String(active),
-    perSecond(rates.new),
-    rates.failed > 0 ? { text: failed, style: 'red' } : failed,
-    perSecond(rates.retries),
-    bytesForPeople(Math.round(rates.toBackends)),
-    bytesForPeople(Math.round(rates.toClients)),
-    stateCell(item, Date.now()),
-  ]
-}
+const serviceColumns: readonly Column<Rates>[] = [
+  ['NAME', one => one.name],
+  ['PROTOCOL', one => one.port.protocol],
+  ['ENDPOINTS', one => endpointsText(routeItem(one.port))],
+  ['ACTIVE', one => String(one.active)],
+  ['NEW/S', one => perSecond(one.new)],
+  ['FAILED/S', one => failedCell(one.failed)],
+  ['RETRIES/S', one => perSecond(one.retries)],
+  ['TO-BACKENDS/S', one => bytesForPeople(Math.round(one.toBackends))],
+  ['TO-CLIENTS/S', one => bytesForPeople(Math.round(one.toClients))],
+  ['STATE', (one, now) => stateCell(routeItem(one.port), now)],
+]
+
+const failedCell = (failed: number): string | Cell =>
+  failed > 0 ? { text: perSecond(failed), style: 'red' } : perSecond(failed)
 
 type Order = (a: Rates, b: Rates) => number
 
@@ -131,7 +126,7 @@ export const endpointRows = ({ before, after, seconds }: Looks): readonly Cells[
       item.route,
       item.state,
       String(item.active),
-      failed > 0 ? { text: perSecond(failed), style: 'red' } : perSecond(failed),
+      failedCell(failed),
       String(item.weight),
     ]),
   ]

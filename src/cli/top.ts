@@ -1,14 +1,12 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import * as v from 'valibot'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { OptionsOf } from '../config/options.ts'
 import { endpointsShape, listedShape, type StatusOf } from '../observe/status.ts'
 import { UsherError } from '../util/usher-error.ts'
-import { askPorts } from './ask-usher.ts'
-import { aligned, type Cells, columnWidths } from './columns.ts'
-import { isInNamespace, whyNothingYet } from './get-items.ts'
+import { askPorts, orSayWhyNot } from './ask-usher.ts'
+import { tableLines } from './columns.ts'
+import { isInNamespace, whyNothingYet } from './listings.ts'
 import { type Io, printAll } from './io.ts'
-import { keysPressed } from './keys-pressed.ts'
-import { orSayWhyNot } from './tell.ts'
 import { endpointRows, headLine, type Looks, serviceRows } from './top-rows.ts'
 
 type Options = OptionsOf<'top'>
@@ -47,7 +45,7 @@ const printOnce = async (options: Options, io: Io): Promise<void> => {
   if (why !== '') throw new UsherError('NOT_FOUND', why)
   const rows = serviceRows(looksOf(before, after, options), options.sort)
   printAll(
-    linesOf(rows, io).map(line => `${line}\n`),
+    tableLines(rows, io.colour).map(line => `${line}\n`),
     io,
   )
 }
@@ -57,11 +55,6 @@ const looksOf = (before: Look, after: Look, { namespace }: Options): Looks => {
     status.servicePorts.filter(({ servicePort }) => isInNamespace(servicePort, namespace))
   const seconds = Math.max(after.atMs - before.atMs, 1) / 1000
   return { before: of(before), after: of(after), seconds }
-}
-
-const linesOf = (rows: readonly Cells[], { colour }: Io): readonly string[] => {
-  const widths = columnWidths(rows)
-  return rows.map(row => aligned(row, widths, '', colour))
 }
 
 const sortedByKey: Readonly<Record<string, Options['sort']>> = {
@@ -97,7 +90,7 @@ const showUntilQuit = async (options: Options, io: Io): Promise<void> => {
       const rows = ofEndpoints ? endpointRows(looks) : serviceRows(looks, sort)
       const by = ofEndpoints ? 'endpoints' : `by ${sort}`
       const head = `${headLine(after.status)}; ${by}; keys: n a f r b s sort, e endpoints, q ends`
-      draw([head, ...linesOf(rows, io)], io)
+      draw([head, ...tableLines(rows, io.colour)], io)
       const key = await keys.next(everyMs)
       if (io.gone.aborted) return
       if (key === 'q' || key === '\u0003') return
@@ -121,4 +114,39 @@ const draw = (lines: readonly string[], { out, columns }: Io): void => {
   // Colours count as columns in a line that is cut: it ends a little early.
   const text = fitting.map(line => `${cut(line)}\u001B[0m${screen.endOfLine}\n`).join('')
   out(`${screen.home}${text}${screen.below}`)
+}
+
+/** Keys of standard input one by one, where that is a terminal; elsewhere nothing is ever pressed. */
+const keysPressed = (input = process.stdin) => {
+  const pressed: string[] = []
+  let wake: (() => void) | undefined
+  const onData = (keys: Buffer | string): void => {
+    pressed.push(...Array.from(String(keys)))
+    wake?.()
+  }
+  if (input.isTTY) {
+    input.setRawMode(true)
+    input.on('data', onData)
+  }
+  return {
+    /** The next one; undefined when none is pressed within so many milliseconds. */
+    next: async (withinMs: number): Promise<string | undefined> => {
+      if (pressed.length === 0)
+        await new Promise<void>(resolve => {
+          const timer = setTimeout(resolve, withinMs)
+          wake = () => {
+            clearTimeout(timer)
+            resolve()
+          }
+        })
+      wake = undefined
+      return pressed.shift()
+    },
+    close: (): void => {
+      if (!input.isTTY) return
+      input.setRawMode(false)
+      input.off('data', onData)
+      input.pause()
+    },
+  }
 }

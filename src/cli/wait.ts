@@ -3,11 +3,12 @@ import type { OptionsOf } from '../config/options.ts'
 import type { WaitTarget } from '../config/types/wait-target.ts'
 import { Backoff } from '../util/backoff.ts'
 import type { Io } from './io.ts'
-import { joinHostPort } from '../util/ip.ts'
+import { joinHostPort, isWildcard, splitHostPort } from '../util/ip.ts'
 import { connectTo } from '../util/connect-to.ts'
 import { lookupHost } from '../source/routes/resolve-host.ts'
-import { whoWaits } from './who-waits.ts'
-import { visible } from './words.ts'
+import { visible, clientsWait } from './words.ts'
+import { type ListedPort, listedShape } from '../observe/status.ts'
+import { askPorts } from './ask-usher.ts'
 
 /** What accepts and then ends the connection does so within a moment. */
 const directStayMs = 500
@@ -162,4 +163,44 @@ const reasonOf = (error: NodeJS.ErrnoException): string => {
     return said === undefined ? one.message || code : `${said} (${code})`
   })
   return [...new Set(reasons)].join(', ')
+}
+
+/** An answer later than that is none. */
+const answerMs = 3000
+
+/**
+ * What the clients of a route wait for, by the Usher at the metrics address (`host:port`); '' when
+ * none of them waits, and when nothing is known of that. `listen`: where a client has connected to
+ * (`ip:port`). Never rejects.
+ */
+const whoWaits = async (metrics: string, listen: string): Promise<string> => {
+  try {
+    const where = { controlSocket: '', address: metrics }
+    const { servicePorts } = await askPorts(where, listedShape, answerMs)
+    const route = servicePorts.find(port => listensAt(port, listen))
+    return route === undefined ? '' : waitingText(route)
+  } catch {
+    return ''
+  }
+}
+
+const listensAt = ({ protocol, vips }: ListedPort, listen: string): boolean => {
+  const port = splitHostPort(listen)?.port
+  return (
+    protocol === 'TCP' &&
+    vips.some(({ vip }) => {
+      if (vip === listen) return true
+      const own = splitHostPort(vip)
+      if (own === undefined || own.port !== port) return false
+      return isWildcard(own.host) || joinHostPort(own.host, own.port) === listen
+    })
+  )
+}
+
+const waitingText = (port: ListedPort): string => {
+  const { servicePort, held, queued, paused } = port
+  if (held === 0)
+    return queued === 0 ? '' : `${clientsWait(queued, servicePort)} for a place`
+  const what = paused === null ? 'an endpoint' : 'the end of a pause'
+  return `${clientsWait(held, servicePort)} for ${what}`
 }

@@ -24,19 +24,11 @@ export const servedText = ({
   readonly capture: string
   readonly listen: string
 }): string => {
-  switch (capture) {
-    case 'local':
-    case 'listen':
-      return kind === 'Route' ? 'by its own listener' : 'on the VIP itself'
-    case 'none':
-      return `proxy port ${listen}`
-    case 'kernel':
-      return 'by the kernel'
-    case 'not captured':
-      return capture
-    default:
-      return `${capture}, proxy port ${listen}`
-  }
+  if (capture === 'local' || capture === 'listen')
+    return kind === 'Route' ? 'by its own listener' : 'on the VIP itself'
+  if (capture === 'kernel') return 'by the kernel'
+  if (capture === 'not captured') return capture
+  return `${capture === 'none' ? '' : `${capture}, `}proxy port ${listen}`
 }
 
 /** `1 client waits`, `2 clients of route/db wait`; '' for `whose`: of any. */
@@ -62,3 +54,7 @@ export const wrap = (text: string, width: number, indent = ''): string[] => {
 /** `queue=5s`. */
 export const optionTexts = (options: Readonly<Record<string, string>>): string[] =>
   Object.entries(options).map(([name, value]) => `${name}=${value}`)
+
+/** A text as shells (but fish) take it literally. */
+export const quoted = (text: string): string =>
+  `'${text.replaceAll("'", String.raw`'\''`)}'`

@@ -1,13 +1,18 @@
 import type { ModeRequest } from '../mode/fallback-mode.ts'
 import type { KernelOptions } from '../mode/kernel-options.ts'
 import type { ModeName, Periods } from '../mode/mode.ts'
+import type { ClusterAccess as Access } from '../source/kubernetes/cluster-access.ts'
 import type { OptionsOf } from './options.ts'
 import { readOptions, rejectConflicts } from './parse.ts'
 import { type KubeProxyConfiguration, withDefaults } from './kube-proxy/configuration.ts'
 import { validate } from './kube-proxy/validate.ts'
-import { effectiveOptions, type Decision, periods } from './settings/effective.ts'
+import {
+  effectiveOptions,
+  type Decision,
+  periods,
+  kernelOptions,
+} from './settings/effective.ts'
 import { treeFromFile, treeFromFlags } from './settings/from-flags.ts'
-import { kernelOptions } from './settings/kernel-options.ts'
 import { loadFile, type LoadedFile } from './settings/load-file.ts'
 import { modeRequest } from './settings/modes.ts'
 import { warningsOf } from './settings/warnings.ts'
@@ -16,15 +21,7 @@ import { UsageError } from './usage-error.ts'
 import { messageOf } from '../util/usher-error.ts'
 
 /** The way to the API server. */
-export interface ClusterAccess {
-  /** '' for none. Without it and `master`, the service account of the pod. */
-  readonly kubeconfig: string
-  /** URL; '' for none. */
-  readonly master: string
-  /** Requests a second; below zero is no limit. */
-  readonly qps: number
-  readonly burst: number
-}
+export type ClusterAccess = Omit<Access, 'version'>
 
 /** Which clients count as on this node, besides its own processes. */
 export interface LocalClients {

@@ -1,18 +1,18 @@
+import { demoError, type PlannedBackend } from './plan.ts'
 import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { joinHostPort } from '../util/ip.ts'
+import { type AddressPort, joinHostPort } from '../util/ip.ts'
 import type { Clock, Timer } from '../util/clock.ts'
 import type { BackendMessage } from './backend-process.ts'
 import { portInUse } from './ready.ts'
-import type { PlannedBackend } from './plan.ts'
-import { messageOf, UsherError } from '../util/usher-error.ts'
+import { messageOf } from '../util/usher-error.ts'
 
 /** A backend of the plan, as it runs. */
 export interface Backend extends PlannedBackend {
   /** Undefined while it is not running. */
   readonly pid: number | undefined
   /** Where it really listens. */
-  readonly listensOn: { readonly address: string; readonly port: number }
+  readonly listensOn: AddressPort
 }
 
 interface BackendsDeps {
@@ -40,7 +40,7 @@ const entryBesideThis = new URL(
 /** One endpoint's process, started again whenever it dies. */
 class Slot {
   readonly plan: PlannedBackend
-  listensOn: { readonly address: string; readonly port: number }
+  listensOn: AddressPort
   child: ChildProcess | undefined
   readonly #deps: BackendsDeps
   #restart: Timer | undefined
@@ -74,8 +74,7 @@ class Slot {
     if (message.kind === 'failed') {
       this.child = undefined
       const where = joinHostPort(address, port)
-      throw new UsherError(
-        'DEMO',
+      throw demoError(
         message.code === 'EADDRINUSE'
           ? portInUse(where, `backend ${name}`)
           : `backend ${name} can't listen on ${where}: ${message.message}`,
@@ -155,9 +154,7 @@ const firstMessage = (child: ChildProcess, clock: Clock): Promise<BackendMessage
   new Promise((resolve, reject) => {
     const timer = clock.setTimeout(() => {
       child.kill('SIGKILL')
-      settle(() =>
-        reject(new UsherError('DEMO', `a backend did not start in ${seconds(startMs)}`)),
-      )
+      settle(() => reject(demoError(`a backend did not start in ${seconds(startMs)}`)))
     }, startMs)
     const settle = (then: () => void): void => {
       clock.clearTimeout(timer)
@@ -167,13 +164,9 @@ const firstMessage = (child: ChildProcess, clock: Clock): Promise<BackendMessage
       then()
     }
     const broken = (error: Error): void =>
-      settle(() =>
-        reject(new UsherError('DEMO', `can't start a backend: ${error.message}`)),
-      )
+      settle(() => reject(demoError(`can't start a backend: ${error.message}`)))
     const exited = (code: number | null, signal: string | null): void =>
-      settle(() =>
-        reject(new UsherError('DEMO', `a backend ended at once (${signal ?? code})`)),
-      )
+      settle(() => reject(demoError(`a backend ended at once (${signal ?? code})`)))
     child.once('message', (message: BackendMessage) => settle(() => resolve(message)))
     child.once('error', broken)
     child.once('exit', exited)

@@ -1,11 +1,7 @@
 import { createSocket } from 'node:dgram'
 import { get } from 'node:http'
 import { connect } from 'node:net'
-
-export interface Target {
-  readonly address: string
-  readonly port: number
-}
+import type { AddressPort } from '../util/ip.ts'
 
 /** Which backend answered, or why none did. */
 export type Answer = { readonly backend: string } | { readonly error: string }
@@ -23,7 +19,7 @@ const read = (reply: string): Answer => {
 }
 
 /** One GET on a connection of its own. Never rejects. */
-export const askHttp = (target: Target, localAddress?: string): Promise<Answer> =>
+export const askHttp = (target: AddressPort, localAddress?: string): Promise<Answer> =>
   new Promise(resolve => {
     const from = localAddress === undefined ? {} : { localAddress }
     const where = { host: target.address, port: target.port, agent: false, ...from }
@@ -38,7 +34,7 @@ export const askHttp = (target: Target, localAddress?: string): Promise<Answer> 
   })
 
 /** Sends a line, half-closes, and reads up to the end. Never rejects. */
-export const askTcpEcho = (target: Target): Promise<Answer> =>
+export const askTcpEcho = (target: AddressPort): Promise<Answer> =>
   new Promise(resolve => {
     let text = ''
     const socket = connect({ host: target.address, port: target.port })
@@ -50,13 +46,7 @@ export const askTcpEcho = (target: Target): Promise<Answer> =>
   })
 
 /** A UDP client that keeps its port, so that all its datagrams are one flow to Usher. */
-interface UdpClient {
-  /** One datagram and its reply. Never rejects. */
-  ask(target: Target): Promise<Answer>
-  close(): void
-}
-
-export const openUdpClient = (): UdpClient => {
+export const openUdpClient = () => {
   const socket = createSocket('udp4')
   const waiting = new Map<string, (answer: Answer) => void>()
   let sent = 0
@@ -69,7 +59,8 @@ export const openUdpClient = (): UdpClient => {
     for (const settle of waiting.values()) settle({ error })
   }
   socket.on('error', error => failAll(error.message))
-  const ask = ({ address, port }: Target): Promise<Answer> =>
+  /** One datagram and its reply. Never rejects. */
+  const ask = ({ address, port }: AddressPort): Promise<Answer> =>
     new Promise(resolve => {
       const token = String(++sent)
       const settle = (answer: Answer): void => {
@@ -91,7 +82,7 @@ export const openUdpClient = (): UdpClient => {
 }
 
 /** One datagram from a port of its own, and its reply. Never rejects. */
-export const askUdpEcho = async (target: Target): Promise<Answer> => {
+export const askUdpEcho = async (target: AddressPort): Promise<Answer> => {
   const client = openUdpClient()
   const answer = await client.ask(target)
   client.close()

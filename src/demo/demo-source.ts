@@ -1,9 +1,11 @@
+import { demoError } from './plan.ts'
 import type { Change, EndpointSlice } from '../model/service.ts'
+import { problemText } from '../source/decode/problem.ts'
 import type { Source } from '../source/source.ts'
 import { createSocket, type Socket } from 'node:dgram'
 import { once } from 'node:events'
 import type { Problem } from '../model/snapshot.ts'
-import { messageOf, UsherError } from '../util/usher-error.ts'
+import { messageOf } from '../util/usher-error.ts'
 
 /** Where the process that stands for `address:port` really listens. */
 export type Placement = (
@@ -99,17 +101,11 @@ export const firstState = async (source: Source): Promise<readonly Change[]> => 
       },
     })
   } catch (error) {
-    throw new UsherError('DEMO', messageOf(error))
+    throw demoError(messageOf(error))
   } finally {
     await source.close()
   }
-  const problem = found[0]
-  if (problem) {
-    const { object, field, message } = problem
-    throw new UsherError(
-      'DEMO',
-      [object, field, message].filter(part => part !== '').join(': '),
-    )
-  }
+  const [problem] = found
+  if (problem !== undefined) throw demoError(problemText(problem))
   return changes
 }

@@ -1,4 +1,5 @@
 import type { Change, EndpointSlice, Protocol, Service } from '../model/service.ts'
+import { UsherError } from '../util/usher-error.ts'
 
 /** What a backend process does with what it gets. */
 type Speaks = 'http' | 'tcp-echo' | 'udp-echo'
@@ -68,3 +69,6 @@ export const planOf = (changes: readonly Change[]): Plan => {
   )
   return { services, slices, backends }
 }
+
+/** What ends the demo, with a reason for its user. */
+export const demoError = (why: string): UsherError => new UsherError('DEMO', why)

@@ -1,6 +1,6 @@
+import { demoError } from './plan.ts'
 import type { StatusDocument } from '../observe/status.ts'
 import type { Clock } from '../util/clock.ts'
-import { UsherError } from '../util/usher-error.ts'
 
 const patienceMs = 5000
 const lookEveryMs = 20
@@ -21,13 +21,12 @@ export const untilListening = async (
       vips.map(vip => ({ ...vip, servicePort })),
     )
     const failed = all.find(({ state }) => state === 'failed')
-    if (failed) throw new UsherError('DEMO', reasonOf(failed))
+    if (failed) throw demoError(reasonOf(failed))
     const waiting = all.filter(({ state }) => state !== 'listening')
     if (all.length > 0 && waiting.length === 0) return status
     if (clock.now() >= until) {
       const names = waiting.map(({ vip, state, reason }) => `${vip} (${reason || state})`)
-      throw new UsherError(
-        'DEMO',
+      throw demoError(
         `Usher does not listen after 5 s on ${names.join(', ') || 'any VIP'}`,
       )
     }

@@ -1,21 +1,16 @@
+import { demoError, planOf, type PlannedBackend } from './plan.ts'
 import type { DrainResult } from '../relay/relay.ts'
-import type { StatusDocument } from '../observe/status.ts'
+import type { StatusDocument, VipStatus } from '../observe/status.ts'
 import type { Source } from '../source/source.ts'
 import type { Clock } from '../util/clock.ts'
 import { Backends, type Backend } from './backends.ts'
-import type { Expectation } from './expectation.ts'
+import { type Expectation, echo, flaky, spread, sticky } from './sections.ts'
 import { firstState, fixedSource, ontoOneAddress, type Placement } from './demo-source.ts'
-import { showServices, showWhatToType } from './introduce.ts'
 import { live } from './live.ts'
-import { planOf } from './plan.ts'
 import { untilListening } from './ready.ts'
 import type { Screen } from './screen.ts'
-import { echo } from './sections/echo.ts'
-import { flaky } from './sections/flaky.ts'
-import { spread } from './sections/spread.ts'
-import { sticky } from './sections/sticky.ts'
-import type { Stage } from './stage.ts'
-import { hasCode, UsherError } from '../util/usher-error.ts'
+import { type Stage, servicePortOf, targetOf, textOfTarget } from './stage.ts'
+import { hasCode } from '../util/usher-error.ts'
 
 /** What the demo needs of a running Usher. */
 export interface DemoProxy {
@@ -94,7 +89,7 @@ const perform = async (deps: DemoDeps, undo: Undo): Promise<number> => {
 
   const expectations = await showSections(stage, screen, stop)
   if (once) {
-    if (stop.aborted) throw new UsherError('DEMO', 'it was stopped before the end')
+    if (stop.aborted) throw demoError('it was stopped before the end')
     screen.summary(expectations)
     return expectations.every(({ ok }) => ok) ? 0 : 1
   }
@@ -176,4 +171,72 @@ const showSections = async (
     screen.section(expectations.length, section)
   }
   return expectations
+}
+
+const vipText = ({ vip, listen }: VipStatus): string =>
+  vip === listen ? vip : `${vip}, dial ${listen}`
+
+/** Every Service with its address and what stands behind it. */
+const showServices = (
+  screen: Screen,
+  stage: Stage,
+  running: readonly Backend[],
+): void => {
+  const shown = new Map<string, readonly PlannedBackend[]>()
+  for (const one of stage.backends) {
+    const key = `${one.service} ${one.protocol}`
+    shown.set(key, [...(shown.get(key) ?? []), one])
+  }
+  for (const [first, ...others] of shown.values()) {
+    if (!first) continue
+    const { service, protocol } = first
+    const { vips } = servicePortOf(stage, service, protocol)
+    const names = [first, ...others].map(({ name, dead }) => {
+      const pid = running.find(r => r.name === name && r.protocol === protocol)?.pid
+      return dead ? `${name} (dead)` : `${name} (pid ${pid ?? '?'})`
+    })
+    screen.row(service, `${protocol} ${vips.map(vipText).join(', ')}`, 6)
+    screen.quiet(`          → ${names.join(', ')}`)
+  }
+}
+
+interface Addresses {
+  readonly stage: Pick<Stage, 'status'>
+  readonly running: readonly Backend[]
+  /** `ip:port`; '' when it is off. */
+  readonly metrics: string
+  /** How this Usher is called: `usher`, `node dist/cli/main.js`. */
+  readonly usher: string
+}
+
+/** What a newcomer can type now. */
+const showWhatToType = (screen: Screen, from: Addresses): void => {
+  const { stage, running, metrics, usher } = from
+  const victim = running.find(one => one.name === 'web-2') ?? running[0]
+  const web = textOfTarget(targetOf(stage, 'web'))
+  const stickyAt = textOfTarget(targetOf(stage, 'sticky'))
+  const rows: readonly (readonly [command: string, meaning: string])[] = [
+    ...(metrics === ''
+      ? []
+      : [[`http://${metrics}/`, 'in a browser: all of it, live'] as const]),
+    [`curl http://${web}`, "a backend, by turns with the demo's own clients"],
+    [`curl http://${stickyAt}`, 'always the same backend'],
+    ...(victim?.pid === undefined
+      ? []
+      : [[`kill ${victim.pid}`, `ends ${victim.name}: no request fails`] as const]),
+    ...(metrics === ''
+      ? []
+      : ([
+          [`${usher} status --address ${metrics}`, 'what Usher knows and does'],
+          [`curl http://${metrics}/metrics`, 'the same for Prometheus'],
+        ] as const)),
+    ['Ctrl-C', 'here, ends the demo'],
+  ]
+  const width = Math.max(...rows.map(([command]) => command.length))
+  screen.line()
+  screen.heading(
+    'Your turn. All of this keeps running; open, or type in another terminal,',
+  )
+  for (const [command, meaning] of rows) screen.row(command, meaning, width)
+  screen.line()
 }

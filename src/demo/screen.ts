@@ -1,23 +1,13 @@
 import { styleText } from 'node:util'
-import type { Expectation, Section } from './expectation.ts'
+import type { Expectation, Section } from './sections.ts'
 
 type Format = Parameters<typeof styleText>[0]
 
 /** Prints the demo, line by line. */
-export interface Screen {
-  line(text?: string): void
-  heading(text: string): void
-  /** One `label  text` row; the label is emphasised and padded to `width`. */
-  row(label: string, text: string, width: number): void
-  quiet(text: string): void
-  warn(text: string): void
-  section(number: number, section: Section): void
-  /** Whether all is well, the broken expectations one by one otherwise. */
-  summary(expectations: readonly Expectation[]): void
-}
+export type Screen = ReturnType<typeof createScreen>
 
 /** A screen over `write`, with colours or in plain text. */
-export const createScreen = (write: (text: string) => void, colour: boolean): Screen => {
+export const createScreen = (write: (text: string) => void, colour: boolean) => {
   // Whether to colour was decided by who made the screen, so styleText need not look.
   const style = (format: Format, text: string): string =>
     colour ? styleText(format, text, { validateStream: false }) : text
@@ -28,17 +18,20 @@ export const createScreen = (write: (text: string) => void, colour: boolean): Sc
   return {
     line,
     warn,
-    heading: text => line(style('bold', text)),
-    row: (label, text, width) => line(`  ${style('cyan', label.padEnd(width))}  ${text}`),
-    quiet: text => line(style('dim', text)),
-    section: (number, { title, lines, expectation }) => {
+    heading: (text: string) => line(style('bold', text)),
+    /** One `label  text` row; the label is emphasised and padded to `width`. */
+    row: (label: string, text: string, width: number) =>
+      line(`  ${style('cyan', label.padEnd(width))}  ${text}`),
+    quiet: (text: string) => line(style('dim', text)),
+    section: (number: number, { title, lines, expectation }: Section) => {
       line()
       line(style('bold', `${number}. ${title}`))
       for (const text of lines)
         line(`   ${text.replaceAll(/█+/g, bar => style('cyan', bar))}`)
       line(`   ${verdict(expectation)}`)
     },
-    summary: expectations => {
+    /** Whether all is well, the broken expectations one by one otherwise. */
+    summary: (expectations: readonly Expectation[]) => {
       const broken = expectations.filter(({ ok }) => !ok)
       line()
       if (broken.length === 0)

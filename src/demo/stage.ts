@@ -1,9 +1,7 @@
+import { demoError, type PlannedBackend } from './plan.ts'
 import type { Protocol } from '../model/service.ts'
 import type { ServicePortStatus, StatusDocument } from '../observe/status.ts'
-import { joinHostPort, splitHostPort } from '../util/ip.ts'
-import type { Target } from './clients.ts'
-import type { PlannedBackend } from './plan.ts'
-import { UsherError } from '../util/usher-error.ts'
+import { type AddressPort, joinHostPort, splitHostPort } from '../util/ip.ts'
 
 /** What the sections of the demo see of the proxy and of what stands behind it. */
 export interface Stage {
@@ -26,8 +24,7 @@ export const servicePortOf = (
       one.protocol === protocol &&
       /^[^/]*\/([^:]*)/.exec(one.servicePort)?.[1] === service,
   )
-  if (!found)
-    throw new UsherError('DEMO', `there is no ${protocol} port of a Service ${service}`)
+  if (!found) throw demoError(`there is no ${protocol} port of a Service ${service}`)
   return found
 }
 
@@ -39,18 +36,17 @@ export const targetOf = (
   stage: Pick<Stage, 'status'>,
   service: string,
   protocol: Protocol = 'TCP',
-): Target => {
+): AddressPort => {
   const vip = servicePortOf(stage, service, protocol).vips[0]
   const target = splitHostPort(vip?.listen ?? '')
   if (!vip || !target || vip.state === 'failed')
-    throw new UsherError(
-      'DEMO',
+    throw demoError(
       `Usher does not listen for Service ${service}: ${vip?.reason || vip?.state || 'it has no VIP'}`,
     )
   return { address: target.host, port: target.port }
 }
 
-export const textOfTarget = ({ address, port }: Target): string =>
+export const textOfTarget = ({ address, port }: AddressPort): string =>
   joinHostPort(address, port)
 
 /** The backends that stand (or, if dead, should stand) behind a Service. */

@@ -1,10 +1,9 @@
 import * as v from 'valibot'
 import type { DeepReadonly } from '../util/deep-readonly.ts'
-import { parseDuration } from '../util/duration.ts'
 import { peek } from '../util/json.ts'
 import { show } from '../util/printable.ts'
-import { isNot, wholeNumber } from '../util/schema.ts'
-import { suggest } from '../util/suggest.ts'
+import { durationText, isNot, msOf, sound, wholeNumber } from '../util/schema.ts'
+import { suggest, unknownName } from '../util/suggest.ts'
 import { type CheckRules, usualRules } from './check.ts'
 
 // As in source/decode/fields.ts only checks, so that a refused check is told with all its faults.
@@ -12,31 +11,7 @@ import { type CheckRules, usualRules } from './check.ts'
 const checkForm =
   'tcp, http://:PORT/PATH, postgres, redis or mysql, like http://:8008/primary'
 
-/** Text in which `faultOf` finds nothing; '' is none. */
-const sound = (right: string, faultOf: (given: string) => string) =>
-  v.pipe(
-    v.string(isNot(right)),
-    v.check(
-      given => faultOf(given) === '',
-      issue => faultOf(issue.input),
-    ),
-  )
-
-const shortestMs = 100
-const longestMs = 3_600_000
-
-/** Milliseconds; undefined where the text is no duration, or out of bounds. */
-const readTime = (text: string): number | undefined => {
-  const ms = parseDuration(text)
-  return ms !== undefined && ms >= shortestMs && ms <= longestMs
-    ? Math.round(ms)
-    : undefined
-}
-
-const timeForm = 'a duration from 100ms to 1h, like 2s'
-const time = sound(timeForm, given =>
-  readTime(given) === undefined ? `${show(given)} is not ${timeForm}` : '',
-)
+const time = durationText('100ms', '1h', '2s')
 
 const pathFault = (path: string): string =>
   /^\/[\x21-\x7e]*$/.test(path) && !path.includes('#') && path.length <= 2000
@@ -226,7 +201,7 @@ const strayFaults = (given: object): readonly CheckFault[] => {
   const names = Object.keys(given)
   const unknown = names
     .filter(name => !Object.hasOwn(checkFields, name))
-    .map(field => ({ field, message: unknownField(field) }))
+    .map(field => ({ field, message: unknownName(field, Object.keys(checkFields)) }))
   const { type, send } = given as { readonly type?: unknown; readonly send?: unknown }
   const known = types.find(each => each === type)
   if (known === undefined && type !== undefined) return unknown // The type is the fault.
@@ -248,13 +223,6 @@ const strayFaults = (given: object): readonly CheckFault[] => {
         : `is missing; give ${expectForm}`,
   }
   return [...unknown, ...(wanted ? [missing] : stray)]
-}
-
-const unknownField = (name: string): string => {
-  const meant = suggest(name, Object.keys(checkFields))
-  return meant === undefined
-    ? `is unknown; give ${Object.keys(checkFields).join(', ')}`
-    : `is unknown; did you mean ${meant}?`
 }
 
 /** A check as a route asks for it. */
@@ -302,12 +270,12 @@ const issueOf = (input: unknown, field: string, message: string) => {
 /** Of one without faults. */
 export const decodeCheck = (given: string | Check): CheckOption => {
   const check = typeof given === 'string' ? (readCheck(given) as Check) : given
-  const { interval = '', timeout = '', fall, rise, init } = check
+  const { interval, timeout, fall, rise, init } = check
   return {
     check,
     rules: {
-      intervalMs: readTime(interval) ?? usualRules.intervalMs,
-      timeoutMs: readTime(timeout) ?? usualRules.timeoutMs,
+      intervalMs: msOf(interval) ?? usualRules.intervalMs,
+      timeoutMs: msOf(timeout) ?? usualRules.timeoutMs,
       fall: fall ?? usualRules.fall,
       rise: rise ?? usualRules.rise,
       // A role that a server has not been shown to have is not to be taken for granted.

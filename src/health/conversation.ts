@@ -2,8 +2,17 @@ import type { Socket } from 'node:net'
 import { type ConnectionOptions, connect as secure, type TLSSocket } from 'node:tls'
 import type { AddressPort } from '../util/ip.ts'
 import { connectTo } from '../util/connect-to.ts'
-import { type CheckLimits, type CheckOutcome, failed, passed } from './check.ts'
-import { givenUp, quote, socketFailure, tlsFailure, tooLate } from './failure-words.ts'
+import {
+  type CheckLimits,
+  type CheckOutcome,
+  failed,
+  passed,
+  givenUp,
+  quote,
+  socketFailure,
+  tlsFailure,
+  tooLate,
+} from './check.ts'
 
 /** What follows from the bytes heard so far. */
 export interface Reply {

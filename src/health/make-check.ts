@@ -5,7 +5,12 @@ import { type AddressPort, familyOf, joinHostPort } from '../util/ip.ts'
 import { ownHeader } from '../util/proxy-header.ts'
 import { isUnix } from '../util/unix-address.ts'
 import { errorOf, messageOf } from '../util/usher-error.ts'
-import type { CheckedEndpoint, CheckLimits, CheckOutcome } from './check.ts'
+import {
+  type CheckedEndpoint,
+  type CheckLimits,
+  type CheckOutcome,
+  unchecked,
+} from './check.ts'
 import type { Check } from './check-option.ts'
 import { httpScript } from './checks/http.ts'
 import { mysqlScript } from './checks/mysql.ts'
@@ -13,7 +18,6 @@ import { postgresScript } from './checks/postgres.ts'
 import { redisScript } from './checks/redis.ts'
 import { sendExpectScripts } from './checks/send-expect.ts'
 import { converse, type Script } from './conversation.ts'
-import { unchecked } from './failure-words.ts'
 
 /**
  * Checks an endpoint once. It never rejects, and everything that it opened is closed when it

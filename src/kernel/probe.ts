@@ -1,3 +1,4 @@
+import type { Endpoint, ServicePort, Target } from '../model/snapshot.ts'
 import { ipFamilies, type IpFamily } from '../util/ip.ts'
 
 /** Whether something works here, found out by really doing it. */
@@ -38,4 +39,32 @@ export const joinProbes = ({ IPv4, IPv6 }: FamilyProbes): Probe => {
     ? `${IPv4.detail}; not for IPv6: ${IPv6.detail}`
     : `${IPv6.detail}; not for IPv4: ${IPv4.detail}`
   return { usable: true, detail }
+}
+
+/** A plain one for probes to make theirs of: of TCP, without VIPs, all clients get all endpoints. */
+export const probedServicePort = (
+  family: IpFamily,
+  key: string,
+  endpoints: readonly Endpoint[],
+): ServicePort => {
+  const forward: Target = { verdict: 'forward', endpoints }
+  return {
+    key,
+    name: `usher/probe:${key}`,
+    namespace: 'usher',
+    serviceName: 'probe',
+    portName: key,
+    protocol: 'TCP',
+    family,
+    vips: [],
+    affinityMs: 0,
+    endpoints,
+    internalTrafficPolicy: 'Cluster',
+    externalTrafficPolicy: 'Cluster',
+    internal: forward,
+    external: forward,
+    externalFromNode: forward,
+    reachable: endpoints,
+    sourceRanges: undefined,
+  }
 }

@@ -1,5 +1,5 @@
 import type { IpFamily } from '../util/ip.ts'
-import type { FlowVip } from './conntrack-plan.ts'
+import type { FlowVip } from './conntrack.ts'
 import { servicesTableName, tableOf } from './nft/tables.ts'
 import { type RunTool, ToolError } from './run-tool.ts'
 import { hasTable, installedBackends } from './xtables/backend.ts'

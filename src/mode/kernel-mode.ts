@@ -1,26 +1,26 @@
 import { isDeepStrictEqual } from 'node:util'
 import { listenerId, type Placement } from '../capture/capture.ts'
-import type { FlowVip } from '../kernel/conntrack-plan.ts'
 import { Families } from '../kernel/keeper/families.ts'
 import { HostTurn, type HostTurnDeps } from '../kernel/keeper/host-turn.ts'
 import {
-  type FlowChanges,
   type KeeperObserver,
   RuleKeeper,
   type RuleKeeperDeps,
+  type FlowChanges,
 } from '../kernel/keeper/rule-keeper.ts'
 import type { Probe } from '../kernel/probe.ts'
 import type { KernelSettings, Look, Proxier } from '../kernel/proxier.ts'
-import { flowKeepers } from '../model/service.ts'
 import type { Problem, ServicePort, Snapshot, Vip } from '../model/snapshot.ts'
 import { hasTraffic } from '../model/traffic.ts'
 import type { DrainResult } from '../relay/relay.ts'
 import { type IpFamily, isWildcard } from '../util/ip.ts'
 import { KeyedList } from '../util/keyed-list.ts'
-import { listDiff } from '../util/list-diff.ts'
 import { kernelPlacement, unservedPlacement } from './placements.ts'
 import { joinLists, listOfServicePorts } from '../model/service-port-list.ts'
 import type { Mode, ModeName } from './mode.ts'
+import type { FlowVip } from '../kernel/conntrack.ts'
+import { flowKeepers } from '../model/service.ts'
+import { listDiff } from '../util/list-diff.ts'
 
 export interface KernelModeDeps
   extends

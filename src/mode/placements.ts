@@ -2,30 +2,23 @@ import { listenerId, type Placement, type VipPlacement } from '../capture/captur
 import { isInternal, type ServicePort, type Vip } from '../model/snapshot.ts'
 
 /** How a VIP is served by rules that lead to endpoints. */
-export const kernelPlacement = (servicePort: ServicePort): Placement => ({
-  servicePort,
-  listenerId: listenerId(servicePort),
-  vips: servicePort.vips.map((vip): VipPlacement => ({
-    vip,
-    capture: 'kernel',
-    binds: [],
-    reason: whyRefused(servicePort, vip),
-  })),
-})
+export const kernelPlacement = (servicePort: ServicePort): Placement =>
+  placed(servicePort, 'kernel', vip => whyRefused(servicePort, vip))
 
 /** The same where it is not served, in any mode; `reason` says why. */
-export const unservedPlacement = (
+export const unservedPlacement = (servicePort: ServicePort, reason: string): Placement =>
+  placed(servicePort, 'not captured', () => reason)
+
+const placed = (
   servicePort: ServicePort,
-  reason: string,
+  capture: VipPlacement['capture'],
+  reasonOf: (vip: Vip) => string,
 ): Placement => ({
   servicePort,
   listenerId: listenerId(servicePort),
-  vips: servicePort.vips.map((vip): VipPlacement => ({
-    vip,
-    capture: 'not captured',
-    binds: [],
-    reason,
-  })),
+  vips: servicePort.vips.map((vip): VipPlacement => {
+    return { vip, capture, binds: [], reason: reasonOf(vip) }
+  }),
 })
 
 /** '' when clients of this VIP are served, from here or from outside. */

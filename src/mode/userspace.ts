@@ -5,34 +5,51 @@ import {
   type VipPlacement,
 } from '../capture/capture.ts'
 import { flowKeepers } from '../model/service.ts'
-import type { Endpoint, Problem, ServicePort, Snapshot } from '../model/snapshot.ts'
-import { trafficOf } from '../model/traffic.ts'
 import type {
-  Bind,
-  DrainResult,
-  Relay,
-  RelayEndpoint,
-  RelayListener,
+  Endpoint,
+  Problem,
+  ServicePort,
+  Snapshot,
+  Target,
+} from '../model/snapshot.ts'
+import { trafficOf } from '../model/traffic.ts'
+import {
+  type Bind,
+  type DrainResult,
+  type Relay,
+  type RelayEndpoint,
+  type RelayListener,
+  bindKey,
+  type EndpointChoice,
+  type RelayFront,
 } from '../relay/relay.ts'
 import { joinHostPort } from '../util/ip.ts'
 import { KeyedList } from '../util/keyed-list.ts'
-import { relayFronts } from './fronts.ts'
 import { unservedPlacement } from './placements.ts'
 import { type Loop, LoopCutter } from './loops.ts'
 import type { Mode } from './mode.ts'
 import type { NodeClientsWatch } from './node-clients.ts'
 import type { OperatorOrders } from './operator-orders.ts'
 import { joinLists, listOfServicePorts } from '../model/service-port-list.ts'
+import { sameTarget, type VipGroup, vipGroups } from '../capture/vip-group.ts'
+import { rangesOf } from '../util/address-ranges.ts'
+
+export interface UserspaceModeDeps {
+  readonly capture: Capture
+  readonly relay: Relay
+  /** Whether an address is one of this host's. */
+  readonly isLocal: (address: string) => boolean
+  readonly nodeClients: Pick<NodeClientsWatch, 'look' | 'stop'>
+  readonly orders: Pick<OperatorOrders, 'apply'>
+  /** Ends what goes with it: called by `close`, last. */
+  readonly ended?: () => Promise<void>
+}
 
 /** The userspace mode: a capture that leads traffic to a relay that listens. */
 export class UserspaceMode implements Mode {
   readonly name = 'userspace'
-  readonly #capture: Capture
-  readonly #relay: Relay
+  readonly #deps: UserspaceModeDeps
   readonly #loops: LoopCutter
-  readonly #nodeClients: Pick<NodeClientsWatch, 'look' | 'stop'>
-  readonly #orders: Pick<OperatorOrders, 'apply'>
-  readonly #ended: () => Promise<void>
   readonly #listeners = new KeyedList<Placement, RelayListener>(
     placement => placement.listenerId,
   )
@@ -40,24 +57,9 @@ export class UserspaceMode implements Mode {
   #placements: readonly Placement[] = []
   #problems: readonly Problem[] = []
 
-  /**
-   * `isLocal`: whether an address is one of this host's. `ended` ends what goes with it: called by
-   * `close`, last.
-   */
-  constructor(
-    capture: Capture,
-    relay: Relay,
-    isLocal: (address: string) => boolean,
-    nodeClients: Pick<NodeClientsWatch, 'look' | 'stop'>,
-    orders: Pick<OperatorOrders, 'apply'>,
-    ended: () => Promise<void> = async () => {},
-  ) {
-    this.#ended = ended
-    this.#orders = orders
-    this.#nodeClients = nodeClients
-    this.#capture = capture
-    this.#relay = relay
-    this.#loops = new LoopCutter(isLocal)
+  constructor(deps: UserspaceModeDeps) {
+    this.#deps = deps
+    this.#loops = new LoopCutter(deps.isLocal)
   }
 
   get placements(): readonly Placement[] {
@@ -65,16 +67,17 @@ export class UserspaceMode implements Mode {
   }
 
   get problems(): readonly Problem[] {
-    return [...this.#problems, ...this.#capture.problems()]
+    return [...this.#problems, ...this.#deps.capture.problems()]
   }
 
   /** `led`: those that clients are led to; others are listened for, for who is on the way. */
   async sync(snapshots: readonly Snapshot[], led = snapshots): Promise<void> {
+    const { capture, relay, nodeClients, orders } = this.#deps
     const servicePorts = joinLists(snapshots.map(listOfServicePorts))
     const uncarried = servicePorts.filter(isSctp)
     const carried =
       uncarried.length === 0 ? servicePorts : servicePorts.filter(one => !isSctp(one))
-    const placements = await this.#capture.place(carried)
+    const placements = await capture.place(carried)
     const wanted = await this.#listeners.update(placements, listenerOf)
     const { listeners, loops } = await this.#loops.cut(wanted)
     const unserved = await this.#uncarried.update(uncarried, port =>
@@ -84,23 +87,24 @@ export class UserspaceMode implements Mode {
     this.#placements = unserved.length === 0 ? steered : [...steered, ...unserved]
     this.#problems = [...loops.map(loopProblem), ...uncarried.map(sctpProblem)]
     // Before the first client can come.
-    this.#nodeClients.look()
-    await this.#relay.apply(this.#orders.apply(listeners, servicePorts))
-    await this.#capture.steer(steered, snapshots)
+    nodeClients.look()
+    await relay.apply(orders.apply(listeners, servicePorts))
+    await capture.steer(steered, snapshots)
   }
 
   async drain(ms: number): Promise<DrainResult> {
-    await this.#capture.hold()
-    return this.#relay.drain(ms)
+    await this.#deps.capture.hold()
+    return this.#deps.relay.drain(ms)
   }
 
   async close(): Promise<void> {
-    this.#nodeClients.stop()
+    const { capture, relay, nodeClients, ended } = this.#deps
+    nodeClients.stop()
     try {
-      await this.#relay.drain(0)
-      await this.#capture.close()
+      await relay.drain(0)
+      await capture.close()
     } finally {
-      await this.#ended()
+      await ended?.()
     }
   }
 }
@@ -172,3 +176,60 @@ const loopProblem = ({ listener, endpoint }: Loop): Problem => ({
   field: 'endpoints',
   message: `endpoint ${endpoint.key} leads back to this Service; it is left out`,
 })
+
+/** The addresses of a placed ServicePort, together where their clients get the same. */
+export const relayFronts = ({ servicePort, vips }: Placement): readonly RelayFront[] => {
+  const groups = vipGroups(servicePort)
+  const bindsOf = new Map<VipGroup, Map<string, Bind>>()
+  const taken = new Set<string>()
+  for (const { vip, binds } of vips) {
+    const group = groups[vip.kind]
+    const found = bindsOf.get(group) ?? new Map<string, Bind>()
+    for (const bind of binds) {
+      const key = bindKey(bind)
+      // VIPs without an address of their own share a proxy port. A node port of UDP may
+      // meet another VIP, which goes first as in kube-proxy's rules.
+      if (!taken.has(key)) found.set(key, bind)
+      taken.add(key)
+    }
+    if (found.size > 0) bindsOf.set(group, found)
+  }
+  return Array.from(bindsOf, ([group, binds]) => ({
+    binds: [...binds.values()],
+    ...rulesOf(servicePort, group),
+  }))
+}
+
+type Rules = Omit<RelayFront, 'binds'>
+
+const rulesOf = (servicePort: ServicePort, group: VipGroup): Rules => {
+  const { internal, external, externalFromNode, sourceRanges } = servicePort
+  if (group === 'internal') {
+    return {
+      endpoints: choiceOf(servicePort, internal),
+      endpointsFromNode: undefined,
+      allowedClients: undefined,
+      closedReason: reasonOf(internal, 'internalTrafficPolicy'),
+    }
+  }
+  const ranges = group === 'load-balancer' ? sourceRanges : undefined
+  return {
+    endpoints: choiceOf(servicePort, external),
+    endpointsFromNode: sameTarget(external, externalFromNode)
+      ? undefined
+      : choiceOf(servicePort, externalFromNode),
+    allowedClients: ranges && rangesOf(ranges),
+    closedReason:
+      ranges?.length === 0
+        ? `no ${servicePort.family} range in loadBalancerSourceRanges`
+        : reasonOf(external, 'externalTrafficPolicy'),
+  }
+}
+
+const choiceOf = ({ reachable }: ServicePort, { endpoints }: Target): EndpointChoice =>
+  endpoints.length === reachable.length
+    ? 'all'
+    : endpoints.map(({ address, port }) => joinHostPort(address, port))
+
+const reasonOf = ({ verdict }: Target, policy: string): string =>
+  verdict === 'drop' ? `no local endpoints (${policy}: Local)` : 'no endpoints'

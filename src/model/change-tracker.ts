@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { IpFamily } from '../util/ip.ts'
+import { type IpFamily, perFamily } from '../util/ip.ts'
 import type { EndpointSlice, Service } from './service.ts'
 
 /** Changes that wait to be brought into effect. */
@@ -76,7 +76,7 @@ export class ChangeTracker {
   }
 
   checkout(): CheckedOut {
-    const triggerTimes: Record<IpFamily, number[]> = { IPv4: [], IPv6: [] }
+    const triggerTimes = perFamily((): number[] => [])
     for (const { family, times } of this.#triggerTimes.values())
       triggerTimes[family].push(...times)
     const changes = {

@@ -6,7 +6,7 @@ import {
   type IpFamily,
 } from '../util/ip.ts'
 import type { Service, ServicePortSpec } from './service.ts'
-import type { Vip, VipKind } from './snapshot.ts'
+import type { Vip, VipKind, Problem } from './snapshot.ts'
 
 /** One VIP that one port of a Service asks for. */
 export interface Claim {
@@ -63,7 +63,7 @@ export const isHealthCheck = ({ service, portIndex }: Claim): boolean =>
  * The indices of ports whose name and protocol, which together name a ServicePort, an
  * earlier port has already. An API server refuses those; a manifest may hold them.
  */
-export const portsWithTakenName = (service: Service): ReadonlySet<number> => {
+const portsWithTakenName = (service: Service): ReadonlySet<number> => {
   const names = new Set<string>()
   const taken = new Set<number>()
   for (const [index, { name, protocol }] of service.ports.entries()) {
@@ -78,7 +78,7 @@ export const portsWithTakenName = (service: Service): ReadonlySet<number> => {
  * Negative when `a` goes before `b`: the older Service, then the smaller namespace and
  * name, then the earlier port. 0 only for claims of the same port.
  */
-export const compareClaims = (a: Claim, b: Claim): number =>
+const compareClaims = (a: Claim, b: Claim): number =>
   a.service.createdAt - b.service.createdAt ||
   compareText(a.service.namespace, b.service.namespace) ||
   compareText(a.service.name, b.service.name) ||
@@ -144,3 +144,145 @@ const routeAddresses = (listens: readonly AddressPort[]): readonly Address[] => 
 }
 
 const compareText = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)
+
+/** A claim and the rival that has its VIP. */
+export interface Loss {
+  readonly claim: Claim
+  readonly holder: Claim
+}
+
+/**
+ * Who keeps each VIP: of all that claim it the one that compareClaims puts first,
+ * whatever the order in which they came. A loser loses that one VIP and no more.
+ */
+export class VipClaims {
+  readonly #byService = new Map<string, readonly Claim[]>()
+  /** Never empty; the holder comes first, the others in no order. */
+  readonly #claimants = new Map<string, Claim[]>()
+
+  /** The claims of a Service that hold their VIP, in the order of claimsOf. */
+  wonBy(service: string): readonly Claim[] {
+    return this.#claimsOf(service).filter(claim => this.#holderOf(claim) === claim)
+  }
+
+  /** Its other claims, each with the one that holds the VIP. */
+  lostBy(service: string): readonly Loss[] {
+    return this.#claimsOf(service).flatMap(claim => {
+      const holder = this.#holderOf(claim)
+      return holder === undefined || holder === claim ? [] : { claim, holder }
+    })
+  }
+
+  /**
+   * Takes in Services by `namespace/name`, undefined for one that went, and decides anew
+   * only the VIPs they claim or claimed. Returns every Service that won or lost a VIP by
+   * it, or lost to another holder than before; the changed ones are always among them.
+   */
+  update(changed: ReadonlyMap<string, Service | undefined>): ReadonlySet<string> {
+    const holders = new Map<string, Claim | undefined>()
+    for (const service of changed.keys()) this.#withdraw(service, holders)
+    for (const [key, service] of changed) {
+      if (service !== undefined) this.#enter(key, service, holders)
+    }
+    const affected = new Set(changed.keys())
+    for (const [key, before] of holders) {
+      const claimants = this.#claimants.get(key)
+      if (claimants === undefined) continue
+      putHolderFirst(claimants)
+      const [holder] = claimants
+      if (before && holder && compareClaims(before, holder) === 0) continue
+      for (const { service } of claimants) affected.add(serviceKey(service))
+    }
+    return affected
+  }
+
+  #claimsOf(service: string): readonly Claim[] {
+    return this.#byService.get(service) ?? []
+  }
+
+  #holderOf(claim: Claim): Claim | undefined {
+    return this.#claimants.get(claim.key)?.[0]
+  }
+
+  #withdraw(service: string, holders: Map<string, Claim | undefined>): void {
+    for (const claim of this.#claimsOf(service)) {
+      const claimants = this.#claimants.get(claim.key) ?? []
+      if (!holders.has(claim.key)) holders.set(claim.key, claimants[0])
+      claimants.splice(claimants.indexOf(claim), 1)
+      if (claimants.length === 0) this.#claimants.delete(claim.key)
+    }
+    this.#byService.delete(service)
+  }
+
+  #enter(key: string, service: Service, holders: Map<string, Claim | undefined>): void {
+    const claims = claimsOf(service)
+    this.#byService.set(key, claims)
+    for (const claim of claims) {
+      const claimants = this.#claimants.get(claim.key)
+      if (!holders.has(claim.key)) holders.set(claim.key, claimants?.[0])
+      if (claimants === undefined) this.#claimants.set(claim.key, [claim])
+      else claimants.push(claim)
+    }
+  }
+}
+
+const serviceKey = ({ namespace, name }: Service): string => `${namespace}/${name}`
+
+const putHolderFirst = (claimants: Claim[]): void => {
+  let first = 0
+  for (const [index, claim] of claimants.entries()) {
+    const best = claimants[first]
+    if (best !== undefined && compareClaims(claim, best) < 0) first = index
+  }
+  if (first > 0) claimants.unshift(...claimants.splice(first, 1))
+}
+
+/**
+ * What of a Service could not be honoured: ports without a name of their own, and
+ * each VIP that it claims and another holds.
+ */
+export const serviceProblems = (
+  service: Service,
+  losses: readonly Loss[],
+): readonly Problem[] => {
+  const object = `Service ${service.namespace}/${service.name}`
+  const problems = new Map<string, Problem>()
+  const add = (field: string, message: string): void => {
+    // A node port lost to one Service in both families is one problem, not two.
+    problems.set(`${field} ${message}`, { object, field, message })
+  }
+  for (const index of portsWithTakenName(service)) {
+    const name = service.ports[index]?.name ?? ''
+    const named = name === '' ? 'has no name' : `is named ${name}`
+    add(
+      `spec.ports[${index}].name`,
+      `an earlier port of the same protocol ${named} too; give each port a name of its own`,
+    )
+  }
+  for (const loss of losses) add(...describe(loss))
+  return [...problems.values()]
+}
+
+const describe = ({ claim, holder }: Loss): [field: string, message: string] => {
+  const { service, portIndex, vip, field } = claim
+  const winner = holder.service
+  const protocol = isHealthCheck(claim) ? 'TCP' : service.ports[portIndex]?.protocol
+  const isNodePort = vip.kind === 'NodePort'
+  const what = isNodePort
+    ? `node port ${vip.port}/${protocol}`
+    : `${joinHostPort(vip.address, vip.port)}/${protocol}`
+  if (service === winner) {
+    // The address is as it should be; the port repeats an earlier one.
+    return [
+      isNodePort ? field : `spec.ports[${portIndex}].port`,
+      `${what} is taken by ${fieldOf(holder)}; choose another port`,
+    ]
+  }
+  return [
+    field,
+    `${what} is held by Service ${winner.namespace}/${winner.name}${isHealthCheck(holder) ? ' (its healthCheckNodePort)' : ''}, which goes first by age or name; choose another ${isNodePort ? 'node port' : 'address or port'}`,
+  ]
+}
+
+const fieldOf = (claim: Claim): string =>
+  isHealthCheck(claim) ? claim.field : `spec.ports[${claim.portIndex}]`

@@ -1,23 +1,19 @@
 import { isDeepStrictEqual } from 'node:util'
-import { type AddressPort, ipFamilies, type IpFamily } from '../util/ip.ts'
+import { type AddressPort, ipFamilies, type IpFamily, perFamily } from '../util/ip.ts'
 import {
   type CheckedEndpoint,
   checkedEndpoints,
   type Judge,
 } from './checked-endpoints.ts'
 import { ChangeTracker, type CheckedOut, type PendingChanges } from './change-tracker.ts'
-import { EndpointStore } from './endpoint-store.ts'
 import { LastKnownNode } from './last-known-node.ts'
 import { apiService, type Host, OwnWays } from './own-ways.ts'
-import { PublishedMap } from './published-map.ts'
-import { sameSlice } from './same.ts'
+import { PublishedMap } from './sorted-map.ts'
+import { sameSlice, sameHealthCheck, sameServicePort } from './same.ts'
 import type { Change, EndpointSlice, Node, Service, ServiceCIDR } from './service.ts'
-import { buildServicePorts, type Here } from './service-ports.ts'
-import { serviceProblems } from './service-problems.ts'
-import type { Problem, ServiceHealthCheck, ServicePort, Snapshot } from './snapshot.ts'
-import { SnapshotTable, type BuiltService } from './snapshot-table.ts'
-import { type Claim, isHealthCheck } from './claim.ts'
-import { VipClaims } from './vip-claims.ts'
+import { healthCheckOf, buildServicePorts, type Here } from './service-ports.ts'
+import { serviceProblems, VipClaims } from './claim.ts'
+import type { Problem, Snapshot, ServiceHealthCheck, ServicePort } from './snapshot.ts'
 
 export type { CheckedOut, PendingChanges } from './change-tracker.ts'
 
@@ -230,8 +226,7 @@ export class Registry {
     if (!this.#hasNewWays && !this.#ways.isStale(dials)) return
     this.#hasNewWays = false
     const before = this.#ways
-    const servers = this.#endpoints.slicesOf(apiService)
-    this.#ways = new OwnWays(dials, servers, this.#host)
+    this.#ways = new OwnWays(dials, this.#endpoints.slicesOf(apiService), this.#host)
     for (const [key, service] of this.#services)
       if (before.concern(service) || this.#ways.concern(service)) this.#unbuilt.add(key)
   }
@@ -307,10 +302,10 @@ export class Registry {
       this.#here,
       judge,
     ).flatMap(one => this.#ways.without(one, this.#here, problems) ?? [])
-    const checkIn = (family: IpFamily) =>
-      healthCheckOf(service, won, servicePorts, family, this.#here.nodeName)
-    const [IPv4, IPv6] = ipFamilies.map(checkIn)
-    return { key, servicePorts, healthChecks: { IPv4, IPv6 } }
+    const healthChecks = perFamily(family =>
+      healthCheckOf(service, won, servicePorts, family, this.#here.nodeName),
+    )
+    return { key, servicePorts, healthChecks }
   }
 }
 
@@ -318,35 +313,125 @@ const hasZoneHints = ({ endpoints }: EndpointSlice): boolean =>
   endpoints.some(({ zoneHints }) => zoneHints.length > 0)
 
 /**
- * What a Service's healthCheckNodePort says in one family, from its ServicePorts of both.
- * Undefined when it has no such port (`won`: what it has of what it claims), or is not there in the
- * family.
- *
- * An endpoint that serves only because it terminates does not count: load balancers are
- * to look elsewhere while what still arrives is served (KEP-1669).
+ * EndpointSlices by the Service whose name they carry. That Service need not exist:
+ * endpoints outlive a Service that is deleted and made again.
  */
-const healthCheckOf = (
-  { namespace, name, healthCheckNodePort }: Service,
-  won: readonly Claim[],
-  servicePorts: readonly ServicePort[],
-  family: IpFamily,
-  nodeName: string,
-): ServiceHealthCheck | undefined => {
-  const isItsOwn = won.some(claim => claim.family === family && isHealthCheck(claim))
-  if (!isItsOwn) return undefined
-  const ports = servicePorts.filter(port => port.family === family)
-  if (ports.length === 0) return undefined
-  const local = new Set<string>()
-  for (const { endpoints } of ports) {
-    for (const endpoint of endpoints) {
-      if (!endpoint.ready || nodeName === '') continue
-      if (endpoint.nodeName === nodeName) local.add(endpoint.address)
-    }
+class EndpointStore {
+  readonly #byService = new Map<string, Map<string, EndpointSlice>>()
+  /** Which Service a slice was filed under, by `namespace/name` of the slice. */
+  readonly #serviceOf = new Map<string, string>()
+
+  /** By `namespace/name` of the slice. */
+  get(id: string): EndpointSlice | undefined {
+    const service = this.#serviceOf.get(id)
+    return service === undefined ? undefined : this.#byService.get(service)?.get(id)
   }
-  return {
-    namespace,
-    serviceName: name,
-    port: healthCheckNodePort,
-    localReady: local.size,
+
+  /** In no order. */
+  slicesOf(service: string): readonly EndpointSlice[] {
+    return [...(this.#byService.get(service)?.values() ?? [])]
+  }
+
+  /** The Services with a slice for which `holds`. */
+  servicesWith(holds: (slice: EndpointSlice) => boolean): readonly string[] {
+    const found: string[] = []
+    for (const [service, slices] of this.#byService) {
+      if ([...slices.values()].some(holds)) found.push(service)
+    }
+    return found
+  }
+
+  /**
+   * Takes in a slice by its `namespace/name`, or with undefined forgets it. Returns the
+   * Services whose endpoints that may change: two when its label moved on.
+   */
+  set(id: string, slice: EndpointSlice | undefined): readonly string[] {
+    const before = this.#serviceOf.get(id)
+    const after = slice && `${slice.namespace}/${slice.serviceName}`
+    if (before !== undefined && before !== after) this.#remove(before, id)
+    if (slice !== undefined && after !== undefined) this.#add(after, id, slice)
+    return [before, after].filter(service => service !== undefined)
+  }
+
+  #add(service: string, id: string, slice: EndpointSlice): void {
+    const slices = this.#byService.get(service) ?? new Map<string, EndpointSlice>()
+    this.#byService.set(service, slices.set(id, slice))
+    this.#serviceOf.set(id, service)
+  }
+
+  #remove(service: string, id: string): void {
+    this.#serviceOf.delete(id)
+    const slices = this.#byService.get(service)
+    slices?.delete(id)
+    if (slices?.size === 0) this.#byService.delete(service)
+  }
+}
+
+/** All that snapshots hold of one Service. */
+interface BuiltService {
+  /** `namespace/name`. */
+  readonly key: string
+  readonly servicePorts: readonly ServicePort[]
+  readonly healthChecks: Readonly<Record<IpFamily, ServiceHealthCheck | undefined>>
+}
+
+/** What is to be under a key; undefined for one that goes. */
+type Edits<V> = Map<string, V | undefined>
+
+interface FamilyTable {
+  readonly servicePorts: PublishedMap<ServicePort>
+  readonly healthChecks: PublishedMap<ServiceHealthCheck>
+}
+
+const newTable = (): FamilyTable => ({
+  servicePorts: new PublishedMap(sameServicePort),
+  healthChecks: new PublishedMap(sameHealthCheck),
+})
+
+const emptySnapshot = (family: IpFamily): Snapshot => ({
+  family,
+  servicePorts: new Map(),
+  healthChecks: new Map(),
+})
+
+/**
+ * The current snapshot of each family. A Service that is built anew and comes out equal
+ * leaves the old objects, and the old snapshot, where they are. Maps are in the order of
+ * keys, so that each walk over a snapshot has the same order.
+ */
+class SnapshotTable {
+  readonly #tables = perFamily(newTable)
+  /** Under which keys of which family each Service has ServicePorts. */
+  readonly #portsOf = new Map<string, readonly ServicePort[]>()
+  #snapshots: Readonly<Record<IpFamily, Snapshot>> = perFamily(emptySnapshot)
+
+  get(family: IpFamily): Snapshot {
+    const table = this.#tables[family]
+    const servicePorts = table.servicePorts.publish()
+    const healthChecks = table.healthChecks.publish()
+    const old = this.#snapshots[family]
+    if (old.servicePorts === servicePorts && old.healthChecks === healthChecks) return old
+    const snapshot = { family, servicePorts, healthChecks }
+    this.#snapshots = { ...this.#snapshots, [family]: snapshot }
+    return snapshot
+  }
+
+  /** Puts what was built of each Service in the place of what it had. */
+  replace(services: Iterable<BuiltService>): void {
+    const ports = perFamily((): Edits<ServicePort> => new Map())
+    const checks = perFamily((): Edits<ServiceHealthCheck> => new Map())
+    for (const { key, servicePorts, healthChecks } of services) {
+      for (const old of this.#portsOf.get(key) ?? []) {
+        ports[old.family].set(old.key, undefined)
+      }
+      for (const port of servicePorts) ports[port.family].set(port.key, port)
+      if (servicePorts.length > 0) this.#portsOf.set(key, servicePorts)
+      else this.#portsOf.delete(key)
+      for (const family of ipFamilies) checks[family].set(key, healthChecks[family])
+    }
+    for (const family of ipFamilies) {
+      this.#tables[family].servicePorts.edit(ports[family])
+      this.#tables[family].healthChecks.edit(checks[family])
+    }
   }
 }

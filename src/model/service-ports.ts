@@ -1,18 +1,18 @@
-import { cidrContains, parseCidr } from '../util/cidr.ts'
-import type { IpFamily } from '../util/ip.ts'
 import { judgedEndpoints, type Judge } from './checked-endpoints.ts'
-import type { Claim } from './claim.ts'
-import type { EndpointSlice, Service } from './service.ts'
-import { mergeSlices } from './slice-merge.ts'
+import { type Claim, isHealthCheck } from './claim.ts'
+import type { EndpointSlice, Service, EndpointSpec, Protocol } from './service.ts'
 import {
   type Endpoint,
   isInternal,
   servicePortName,
   type ServicePort,
   type Vip,
+  type ServiceHealthCheck,
 } from './snapshot.ts'
 import { categorizeEndpoints, type Place } from './topology.ts'
 import { hasTraffic, trafficOf } from './traffic.ts'
+import { joinHostPort, type IpFamily } from '../util/ip.ts'
+import { cidrContains, parseCidr } from '../util/cidr.ts'
 
 /** What of the own node decides what ServicePorts look like. */
 export interface Here extends Place {
@@ -104,6 +104,81 @@ const weighed = (
         Object.hasOwn(weights, one.zone) ? { ...one, weight: weights[one.zone] } : one,
       )
 
+/** What a slice's port must match to serve a ServicePort. */
+interface PortSelector {
+  readonly family: IpFamily
+  /** '' for the unnamed port. */
+  readonly portName: string
+  readonly protocol: Protocol
+}
+
+/**
+ * All endpoints that a Service's slices list for one port: each `ip:port` once, in the
+ * order of that text. While an endpoint moves between slices, or a pod takes over the
+ * address of a terminating one, two slices may disagree about an `ip:port`; then the
+ * livelier entry counts, whatever the order of the slices.
+ */
+export const mergeSlices = (
+  slices: Iterable<EndpointSlice>,
+  { family, portName, protocol }: PortSelector,
+): readonly Endpoint[] => {
+  const merged = new Map<string, Endpoint>()
+  for (const slice of slices) {
+    if (slice.family !== family) continue
+    for (const { name, protocol: spoken, port } of slice.ports) {
+      if (name !== portName || spoken !== protocol) continue
+      for (const endpoint of slice.endpoints) {
+        const key = joinHostPort(endpoint.address, port)
+        const rival = merged.get(key)
+        if (rival === undefined || isLivelier(endpoint, rival)) {
+          merged.set(key, endpointOn(endpoint, port))
+        }
+      }
+    }
+  }
+  // Without a comparing function sorting is done natively.
+  return [...merged.keys()].toSorted().flatMap(key => merged.get(key) ?? [])
+}
+
+/** Written out: spreading takes many times as long, and there may be 100 000. */
+const endpointOn = (spec: EndpointSpec, port: number): Endpoint => {
+  const endpoint = plainEndpoint(spec, port)
+  const { tier, weight, cut } = spec
+  // Those of a cluster have none of them.
+  const isPlain = tier === undefined && weight === undefined && cut === undefined
+  return isPlain ? endpoint : { ...endpoint, tier, weight, cut }
+}
+
+const plainEndpoint = (spec: EndpointSpec, port: number): Endpoint => ({
+  address: spec.address,
+  port,
+  ready: spec.ready,
+  serving: spec.serving,
+  terminating: spec.terminating,
+  nodeName: spec.nodeName,
+  zone: spec.zone,
+  zoneHints: spec.zoneHints,
+  nodeHints: spec.nodeHints,
+})
+
+/**
+ * kube-proxy lets the later of two entries win unless it is terminating, which leaves
+ * two equally live ones to the order of arrival. Here conditions decide, and then node,
+ * zone and hints, where the greater text has no meaning but that a known one beats ''.
+ */
+const isLivelier = (a: EndpointSpec, b: EndpointSpec): boolean => {
+  if (a.terminating !== b.terminating) return b.terminating
+  if (a.ready !== b.ready) return a.ready
+  if (a.serving !== b.serving) return a.serving
+  if (a.tier !== b.tier) return (a.tier ?? 0) < (b.tier ?? 0)
+  if (a.nodeName !== b.nodeName) return a.nodeName > b.nodeName
+  if (a.zone !== b.zone) return a.zone > b.zone
+  return hintText(a) > hintText(b)
+}
+
+const hintText = ({ zoneHints, nodeHints }: EndpointSpec): string =>
+  `${zoneHints.join()} ${nodeHints.join()}`
+
 /**
  * Who may use the load-balancer IPs of one family: `ranges` are a Service's
  * loadBalancerSourceRanges of both. Undefined: all clients, as where there are none or one
@@ -133,4 +208,38 @@ const sourceRangesOf = (
   return [
     ...new Set([...texts, ...balancers.map(({ address }) => `${address}/${length}`)]),
   ]
+}
+
+/**
+ * What a Service's healthCheckNodePort says in one family, from its ServicePorts of both.
+ * Undefined when it has no such port (`won`: what it has of what it claims), or is not there in the
+ * family.
+ *
+ * An endpoint that serves only because it terminates does not count: load balancers are
+ * to look elsewhere while what still arrives is served (KEP-1669).
+ */
+export const healthCheckOf = (
+  { namespace, name, healthCheckNodePort }: Service,
+  won: readonly Claim[],
+  servicePorts: readonly ServicePort[],
+  family: IpFamily,
+  nodeName: string,
+): ServiceHealthCheck | undefined => {
+  const isItsOwn = won.some(claim => claim.family === family && isHealthCheck(claim))
+  if (!isItsOwn) return undefined
+  const ports = servicePorts.filter(port => port.family === family)
+  if (ports.length === 0) return undefined
+  const local = new Set<string>()
+  for (const { endpoints } of ports) {
+    for (const endpoint of endpoints) {
+      if (!endpoint.ready || nodeName === '') continue
+      if (endpoint.nodeName === nodeName) local.add(endpoint.address)
+    }
+  }
+  return {
+    namespace,
+    serviceName: name,
+    port: healthCheckNodePort,
+    localReady: local.size,
+  }
 }

@@ -64,6 +64,12 @@ const ok = (contentType: string, body: Body): Answer => ({
   body,
 })
 
+export const plain = (status: number, line: string): Answer => ({
+  status,
+  contentType: text,
+  body: `${line}\n`,
+})
+
 export interface MetricsRoutesExtras {
   /** For `/proxyMode`: what runs; userspace by default. */
   readonly mode?: () => string
@@ -87,7 +93,7 @@ const configz = (config: () => object): Route => ({
 /** The caller is answered first: the end may come at once. */
 const quitRoute = (quit: () => void): Route => ({
   posted: true,
-  answer: () => ({ ...ok(text, 'stopping\n'), sent: quit }),
+  answer: () => ({ ...plain(200, 'stopping'), sent: quit }),
 })
 
 /** The document, or better its pages, because that of 10 000 ServicePorts takes long to make. */
@@ -148,6 +154,9 @@ export interface HealthRoutesExtras {
  * The health server, as kube-proxy's on 10256: `/livez` asks whether this process works,
  * `/healthz` also whether load balancers should send traffic to this node (KEP-3836): it
  * serves, and `nodeEligible` (the Node is there to stay).
+ *
+ * Since 1.33 `lastUpdated` of a 200 is the current time, as in releases whose loop ran without
+ * changes too. A family that was never applied is left out.
  */
 export const healthRoutes = (
   health: () => HealthReport,
@@ -156,12 +165,23 @@ export const healthRoutes = (
 ): Routes => {
   const answer = (probe: Probe['path'], eligible: boolean | undefined): Answer => {
     const report = health()
-    const healthy = probe === 'healthz' ? report.healthy : report.live
-    const good = healthy && eligible !== false
-    const status = good ? 200 : 503
+    const aspect = probe === 'healthz' ? 'healthy' : 'live'
+    const isGood = report[aspect] && eligible !== false
+    const status = isGood ? 200 : 503
     probes?.answered({ check: 'proxier', path: probe }, status)
     const now = epoch()
-    const body = healthPayload({ report, probe, good, now, nodeEligible: eligible })
+    const families = ipFamilies.flatMap(name => {
+      const { lastUpdated, [aspect]: healthy } = report.families[name]
+      const isKnown = lastUpdated !== undefined || !healthy
+      return isKnown ? [[name, { lastUpdated: timeText(lastUpdated), healthy }]] : []
+    })
+    const body = JSON.stringify({
+      lastUpdated: timeText(isGood ? now : report.lastUpdated),
+      currentTime: timeText(now),
+      ...(eligible !== undefined && { nodeEligible: eligible }),
+      healthy: report[aspect],
+      ...(families.length > 0 && { status: Object.fromEntries(families) as object }),
+    })
     return { status, contentType: json, body }
   }
   return new Map<string, Route>([
@@ -176,39 +196,3 @@ const never = '0001-01-01T00:00:00Z'
 /** As Go's RFC3339Nano prints it, in UTC: a fraction of a second without zeros at its end. */
 export const timeText = (epochMs: number | undefined): string =>
   epochMs === undefined ? never : new Date(epochMs).toISOString().replace(/\.?0*Z$/, 'Z')
-
-interface Verdict {
-  readonly report: HealthReport
-  readonly probe: 'healthz' | 'livez'
-  /** Whether the answer is 200. */
-  readonly good: boolean
-  /** Epoch milliseconds. */
-  readonly now: number
-  /** Said in `/healthz` only. */
-  readonly nodeEligible: boolean | undefined
-}
-
-/**
- * What kube-proxy answers since 1.33. On 200 `lastUpdated` is the current time, as in
- * releases whose loop ran without changes too. A family that was never applied is left out.
- */
-const healthPayload = (verdict: Verdict): string => {
-  const { report, probe, good, now, nodeEligible } = verdict
-  const aspect = probe === 'healthz' ? 'healthy' : 'live'
-  const status = Object.fromEntries(
-    ipFamilies
-      .map(name => [name, report.families[name]] as const)
-      .filter(([, family]) => family.lastUpdated !== undefined || !family[aspect])
-      .map(([name, family]) => [
-        name,
-        { lastUpdated: timeText(family.lastUpdated), healthy: family[aspect] },
-      ]),
-  )
-  return JSON.stringify({
-    lastUpdated: timeText(good ? now : report.lastUpdated),
-    currentTime: timeText(now),
-    ...(nodeEligible === undefined ? {} : { nodeEligible }),
-    healthy: report[aspect],
-    ...(Object.keys(status).length === 0 ? {} : { status }),
-  })
-}

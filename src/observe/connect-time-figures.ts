@@ -2,7 +2,7 @@ import type {
   ConnectTime,
   ConnectTimeObserver,
 } from '../kernel/connect-time/connect-time.ts'
-import type { LedCount } from '../kernel/connect-time/led-counts.ts'
+import type { LedCount } from '../kernel/connect-time/tables.ts'
 import { counter, gauge, type Sample } from './exposition.ts'
 import type { Log } from './log.ts'
 import type { Table } from './metrics-table.ts'
@@ -74,49 +74,43 @@ export const connectTimeTable: Table<ConnectTimeReadings> = [
   gauge(
     'usher_connect_time_leads',
     '1 while processes of this node are led to endpoints as they connect.',
-    [],
     ({ state }) => (state === 'leading' ? 1 : 0),
   ),
   counter(
     'usher_connect_time_led_total',
     'Connects and UDP flows of processes of this node that were led to an endpoint.',
-    servicePort,
     each(({ led }) => led),
+    servicePort,
   ),
   counter(
     'usher_connect_time_refused_total',
     'Those that were refused, as there was no endpoint for them.',
-    servicePort,
     each(({ refused }) => refused),
+    servicePort,
   ),
   gauge(
     'usher_connect_time_left',
     'ServicePorts for which the tables have no room.',
-    [],
     ({ left }) => left,
   ),
   counter(
     'usher_connect_time_syncs_total',
     'Times the tables were made equal to what is wanted.',
-    [],
     ({ figures }) => figures.syncs,
   ),
   counter(
     'usher_connect_time_sync_seconds_total',
     'Seconds that this took.',
-    [],
     ({ figures }) => figures.seconds,
   ),
   counter(
     'usher_connect_time_sync_failures_total',
     'Times the kernel refused it.',
-    [],
     ({ figures }) => figures.failures,
   ),
   counter(
     'usher_connect_time_repairs_total',
     'Times another program changed what Usher has put there, and it was made anew.',
-    [],
     ({ figures }) => figures.repairs,
   ),
 ]

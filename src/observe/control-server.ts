@@ -1,7 +1,7 @@
 import type { Problem } from '../model/snapshot.ts'
 import type { Clock } from '../util/clock.ts'
 import type { Routes } from './admin-routes.ts'
-import { smallHttpServer } from './small-http-server.ts'
+import { closeServer, smallHttpServer } from './small-http-server.ts'
 import { listenOnFile, type ControlSocketFile } from './control-socket-file.ts'
 import type { Log } from './log.ts'
 
@@ -47,9 +47,7 @@ export const startControlServer = async ({
     problems: () => problemsOf(path, listening.problem()),
     close: async () => {
       listening.remove()
-      const ended = new Promise<void>(resolve => server.close(() => resolve()))
-      server.closeAllConnections()
-      await ended
+      await closeServer(server)
     },
   }
 }

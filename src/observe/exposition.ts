@@ -28,13 +28,13 @@ export type BoundMetric = Metric<undefined>
 type MakeMetric = <T>(
   name: string,
   help: string,
-  labels: readonly string[],
   read: Metric<T>['read'],
+  labels?: Metric<T>['labels'],
 ) => Metric<T>
 
 const ofType =
   (type: Metric<unknown>['type']): MakeMetric =>
-  (name, help, labels, read) => ({ name, type, help, labels, read })
+  (name, help, read, labels = []) => ({ name, type, help, labels, read })
 
 export const counter = ofType('counter')
 export const gauge = ofType('gauge')

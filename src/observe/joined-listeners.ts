@@ -1,7 +1,36 @@
 import { cellsOf, countersOf } from '../relay/counters.ts'
-import type { EndpointStats, ListenerCounters, ListenerStats } from '../relay/relay.ts'
+import type {
+  EndpointStats,
+  ListenerCounters,
+  ListenerStats,
+  RelayStats,
+} from '../relay/relay.ts'
+import { forEachYielding } from '../util/yielding.ts'
 
-export const addCounters = (
+/** What the metrics are read from: one look at the relay, ServicePorts added up. */
+export interface RelayTotals {
+  /** Of those that linger there are the counters alone. */
+  readonly servicePorts: readonly ListenerStats[]
+  readonly stats: Pick<RelayStats, 'fds' | 'acceptPaused' | 'workers' | 'restarts'>
+}
+
+/**
+ * Adds up listeners of the same name and protocol: a dual-stack ServicePort has one in
+ * each IP family, one with node ports on loopback another for those, and two lines with the same labels would make a scrape invalid.
+ */
+export const relayTotals = async (stats: RelayStats): Promise<RelayTotals> => {
+  const totals = new Map<string, ListenerStats>()
+  await forEachYielding(stats.listeners, listener => {
+    // One that lingers may share its name and endpoints with the one that came after it.
+    const one = listener.wanted ? listener : { ...listener, binds: [], endpoints: [] }
+    const key = `${one.protocol} ${one.name}`
+    const before = totals.get(key)
+    totals.set(key, before === undefined ? one : join(before, one))
+  })
+  return { servicePorts: [...totals.values()], stats }
+}
+
+const addCounters = (
   a: Readonly<ListenerCounters>,
   b: Readonly<ListenerCounters>,
 ): ListenerCounters => {

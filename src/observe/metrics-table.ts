@@ -1,5 +1,10 @@
 import { orderKinds, type StandingOrder } from '../mode/operator-orders.ts'
-import { isInternal, type Snapshot, type Target } from '../model/snapshot.ts'
+import {
+  isInternal,
+  type Snapshot,
+  type Target,
+  type ServicePort,
+} from '../model/snapshot.ts'
 import type { SourceStatus } from '../source/source.ts'
 import { ipFamilies } from '../util/ip.ts'
 import {
@@ -10,8 +15,9 @@ import {
   type Metric,
   type Sample,
 } from './exposition.ts'
-import { type Probe, type ProbeCounts, type Tally } from './probe-counts.ts'
+import type { Probe, ProbeCounts, Tally } from './probe-counts.ts'
 import type { ChangeCount, SyncMetrics } from './sync-metrics.ts'
+import { bindText, type CheckOf } from './status-service-port.ts'
 
 /*
  * The table of all metrics, by what they are read from, in the order of /metrics. Three
@@ -44,30 +50,30 @@ export const syncTable: Table<SyncMetrics> = [
   histogram(
     'kubeproxy_sync_proxy_rules_duration_seconds',
     'Time it took to apply the wanted state.',
-    ofFamily,
     ({ families }) =>
       byFamily(families, one => (one.appliedAt === undefined ? undefined : one.duration)),
+    ofFamily,
   ),
   gauge(
     'kubeproxy_sync_proxy_rules_last_timestamp_seconds',
     'When the wanted state was last applied (Unix time).',
-    ofFamily,
     ({ families }) => byFamily(families, ({ appliedAt }) => secondsOf(appliedAt)),
+    ofFamily,
   ),
   gauge(
     'kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds',
     'When a change last asked to be applied (Unix time).',
-    ofFamily,
     ({ families }) => byFamily(families, ({ queuedAt }) => secondsOf(queuedAt)),
+    ofFamily,
   ),
   histogram(
     'kubeproxy_network_programming_duration_seconds',
     'Time from what changed in the cluster (last-change-trigger-time) until it was applied here.',
-    ofFamily,
     ({ families }) =>
       byFamily(families, one =>
         one.appliedAt === undefined ? undefined : one.programming,
       ),
+    ofFamily,
   ),
 ]
 
@@ -76,24 +82,24 @@ export const orderTable: Table<readonly StandingOrder[]> = [
   gauge(
     'usher_paused',
     '1 for each ServicePort whose new TCP clients wait because of usher pause; no line for others.',
-    ['service_port'],
     orders => samplesOf(orders, 'pause', ({ name }) => [name]),
+    ['service_port'],
   ),
   gauge(
     'usher_endpoint_drained',
     '1 for each endpoint that gets no new connections because of usher drain; no line for others.',
-    ['service_port', 'endpoint'],
     orders => samplesOf(orders, 'drain', ({ name, endpoint }) => [name, endpoint]),
+    ['service_port', 'endpoint'],
   ),
   gauge(
     'usher_operator_orders',
     'Orders of operators that stand, by what they are: pauses, drains and weights.',
-    ['order'],
     orders =>
       orderKinds.map((kind): Sample => [
         [kind],
         orders.filter(order => order.kind === kind).length,
       ]),
+    ['order'],
   ),
 ]
 
@@ -117,33 +123,29 @@ export const clusterTable: Table<ClusterReadings> = [
   gauge(
     'kubeproxy_sync_proxy_rules_service_changes_pending',
     'Changes of services that wait to be applied.',
-    [],
     ({ pending }) => pending.services,
   ),
   counter(
     'kubeproxy_sync_proxy_rules_service_changes_total',
     'Changes of services that were taken in to be applied.',
-    [],
     ({ changes }) => changes.services,
   ),
   gauge(
     'kubeproxy_sync_proxy_rules_endpoint_changes_pending',
     'Changes of endpoints that wait to be applied.',
-    [],
     ({ pending }) => pending.endpoints,
   ),
   counter(
     'kubeproxy_sync_proxy_rules_endpoint_changes_total',
     'Changes of endpoints that were taken in to be applied.',
-    [],
     ({ changes }) => changes.endpoints,
   ),
   // Upstream's name; it is a gauge all the same.
   gauge(
     'kubeproxy_sync_proxy_rules_no_local_endpoints_total',
     'ServicePorts whose policy is Local and whose endpoints are all on other nodes: these clients get no answer.',
-    ['ip_family', 'traffic_policy'],
     ({ snapshots }) => snapshots.flatMap(noLocal),
+    ['ip_family', 'traffic_policy'],
   ),
 ]
 
@@ -177,12 +179,12 @@ export const requestTable: Table<readonly RequestCount[]> = [
   counter(
     'rest_client_requests_total',
     'Requests to the API server, by status code, method and host.',
-    ['code', 'host', 'method'],
     requests =>
       requests.map(({ code, host, method, count }): Sample => [
         [code, host, method],
         count,
       ]),
+    ['code', 'host', 'method'],
   ),
 ]
 
@@ -194,6 +196,12 @@ export const versionTable: Table<string> = [
   gauge(
     'kubernetes_build_info',
     'Always 1; gitVersion is the version of Usher.',
+    version => {
+      const [major = '', minor = ''] = version.split('.')
+      const platform = `${process.platform}/${goArch()}`
+      const { version: node } = process
+      return [[['', 'node', '', '', `v${version}`, node, major, minor, platform], 1]]
+    },
     [
       'build_date',
       'compiler',
@@ -205,12 +213,6 @@ export const versionTable: Table<string> = [
       'minor',
       'platform',
     ],
-    version => {
-      const [major = '', minor = ''] = version.split('.')
-      const platform = `${process.platform}/${goArch()}`
-      const { version: node } = process
-      return [[['', 'node', '', '', `v${version}`, node, major, minor, platform], 1]]
-    },
   ),
 ]
 
@@ -226,13 +228,12 @@ export const modeTable: Table<ModeReadings> = [
   gauge(
     'usher_proxy_mode',
     'Always 1; the label is the mode that runs.',
-    ['mode'],
     ({ mode }) => [[[mode], 1]],
+    ['mode'],
   ),
   counter(
     'usher_mode_fallbacks_total',
     'Times the mode that ran stopped working, and another took its place.',
-    [],
     ({ fallBacks }) => fallBacks,
   ),
 ]
@@ -248,8 +249,8 @@ export const probeTable: Table<ProbeCounts> = (['healthz', 'livez'] as const).ma
   counter(
     `kubeproxy_proxy_${path}_total`,
     `Answers of /${path} on the health address, by HTTP status code.`,
-    ['code'],
     probes => answersByCode(probes, path),
+    ['code'],
   ),
 )
 
@@ -258,18 +259,18 @@ export const sliTable: Table<ProbeCounts> = [
   gauge(
     'kubernetes_healthcheck',
     'Whether the last answer of a health check was a good one, 1 or 0.',
-    ['name', 'type'],
     ({ tallies }) =>
       [...tallies.values()].map(({ probe, last }): Sample => [
         [probe.check, probe.path],
         last === 200 ? 1 : 0,
       ]),
+    ['name', 'type'],
   ),
   counter(
     'kubernetes_healthchecks_total',
     'Answers of all health checks, by result.',
-    ['name', 'status', 'type'],
     ({ tallies }) => [...tallies.values()].flatMap(answersByResult),
+    ['name', 'status', 'type'],
   ),
 ]
 
@@ -302,13 +303,36 @@ export const sourceTable: Table<SourceReadings> = [
   gauge(
     'usher_source_age_seconds',
     'Seconds since what is served was last known to be what the source says, apart from objects that usher_problems counts; absent before the first state.',
-    [],
     ({ ageSeconds }) => ageSeconds,
   ),
   gauge(
     'usher_problems',
     'Objects, or parts of them, that cannot be honoured now; /status names them.',
-    [],
     ({ problems }) => problems,
   ),
 ]
+
+interface CheckReadings {
+  readonly snapshots: readonly Snapshot[]
+  readonly checkOf: CheckOf
+}
+
+export const checkTable: readonly Metric<CheckReadings>[] = [
+  gauge(
+    'usher_endpoint_up',
+    '1 for each endpoint that its check finds up, 0 for one that is down; no line for endpoints without a check.',
+    ({ snapshots, checkOf }) =>
+      snapshots.flatMap(({ servicePorts }) =>
+        [...servicePorts.values()].flatMap(port => checkSamples(port, checkOf)),
+      ),
+    ['service_port', 'protocol', 'endpoint'],
+  ),
+]
+
+const checkSamples = (servicePort: ServicePort, checkOf: CheckOf): Sample[] =>
+  servicePort.endpoints.flatMap((endpoint): Sample[] => {
+    const key = bindText(endpoint)
+    const health = checkOf(servicePort, key)
+    if (health === undefined) return []
+    return [[[servicePort.name, servicePort.protocol, key], health.up ? 1 : 0]]
+  })

@@ -7,11 +7,7 @@ type Table<T> = readonly Metric<T>[]
 /** Milliseconds between two looks at the event loop; part of each measured value. */
 const delayResolutionMs = 100
 
-/**
- * Figures of the process. Own code instead of prom-client's default set, which reads
- * /proc/self/fd synchronously and lists all handles: 12 ms of a stopped event loop at
- * 8000 sockets.
- */
+/** Figures of the process. */
 export interface ProcessFigures {
   readonly cpuSeconds: number
   /** Unix time, seconds. */
@@ -71,42 +67,36 @@ const countOpenFds = async (): Promise<number | undefined> =>
       (await readdir('/proc/self/fd')).length - 1
     : undefined
 
-/** Of the process, named as Prometheus' client libraries do; prom-client writes them. */
+/** Of the process, named as Prometheus' client libraries do. */
 export const processTable: Table<ProcessFigures> = [
   counter(
     'process_cpu_seconds_total',
     'CPU time the process has used, in user and system mode together.',
-    [],
     ({ cpuSeconds }) => cpuSeconds,
   ),
   gauge(
     'process_start_time_seconds',
     'When the process started (Unix time).',
-    [],
     ({ startedAt }) => startedAt,
   ),
   gauge(
     'process_resident_memory_bytes',
     'Memory of the process that is in RAM.',
-    [],
     ({ memory }) => memory.rss,
   ),
   gauge(
     'nodejs_heap_size_total_bytes',
     'Memory V8 has reserved for JavaScript objects.',
-    [],
     ({ memory }) => memory.heapTotal,
   ),
   gauge(
     'nodejs_heap_size_used_bytes',
     'Memory JavaScript objects use.',
-    [],
     ({ memory }) => memory.heapUsed,
   ),
   gauge(
     'nodejs_external_memory_bytes',
     'Memory of buffers outside the JavaScript heap.',
-    [],
     ({ memory }) => memory.external,
   ),
   ...(process.platform === 'linux'
@@ -114,7 +104,6 @@ export const processTable: Table<ProcessFigures> = [
         gauge<ProcessFigures>(
           'process_open_fds',
           'File descriptors the whole process has open.',
-          [],
           ({ openFds }) => openFds,
         ),
       ]
@@ -122,14 +111,13 @@ export const processTable: Table<ProcessFigures> = [
   gauge(
     'usher_event_loop_utilization',
     'Share of the time since the last scrape in which the event loop was busy, 0 to 1.',
-    [],
     ({ utilization }) => utilization,
   ),
   gauge(
     'usher_event_loop_delay_seconds',
     'How late the event loop was since the last scrape: what it adds to the latency of connections. Quantile 1 is the worst.',
-    ['quantile'],
     ({ delays }) => delays.map(([quantile, late]): Sample => [[String(quantile)], late]),
+    ['quantile'],
   ),
 ]
 
@@ -139,24 +127,22 @@ export interface HealthReadings {
   readonly version: string
 }
 
-/** Written by prom-client, too, after those of the process. */
+/** At the end of a scrape. */
 export const healthTable: Table<HealthReadings> = [
   gauge(
     'usher_healthy',
     '1 while the wanted state is applied, 0 when it could not be for long; /status says why.',
-    [],
     ({ healthy }) => Number(healthy),
   ),
   gauge(
     'usher_source_ok',
     '1 while the newest state of the source could be read, 0 while the last good one stands; /status says why.',
-    [],
     ({ sourceOk }) => Number(sourceOk),
   ),
   gauge(
     'usher_build_info',
     'Always 1; the label is the version of Usher.',
-    ['version'],
     ({ version }) => [[[version], 1]],
+    ['version'],
   ),
 ]

@@ -3,15 +3,17 @@ import {
   type BindState,
   dialBuckets,
   holdBuckets,
+  type EndpointStats,
   type ListenerCounters,
+  type ListenerStats,
   type WorkerStats,
 } from '../relay/relay.ts'
 import { counter, gauge, histogram, type Metric, type Sample } from './exposition.ts'
-import type { EndpointPath, RelayTotals, ServicePortTotals } from './relay-totals.ts'
+import type { RelayTotals } from './joined-listeners.ts'
 
 type Counters = Readonly<ListenerCounters>
 type Tally = Readonly<Record<string, number>>
-type Of = ServicePortTotals['protocol'] | 'both'
+type Of = ListenerStats['protocol'] | 'both'
 
 const servicePort = ['service_port', 'protocol']
 const endpoint = [...servicePort, 'endpoint']
@@ -19,24 +21,41 @@ const endpoint = [...servicePort, 'endpoint']
 /** A line for each ServicePort of a protocol. */
 const each = (of: Of, read: (counters: Counters) => number) =>
   function* ({ servicePorts }: RelayTotals): Generator<Sample> {
-    for (const { protocol, labels, counters } of servicePorts)
-      if (of === 'both' || of === protocol) yield [labels, read(counters)]
+    for (const { name, protocol, counters } of servicePorts)
+      if (of === 'both' || of === protocol) yield [[name, protocol], read(counters)]
   }
 
 /** A line for each key of a tally, which is the last label. */
 const eachKey = (of: Of, read: (counters: Counters) => Tally) =>
   function* ({ servicePorts }: RelayTotals): Generator<Sample> {
-    for (const { protocol, labels, counters } of servicePorts) {
+    for (const { name, protocol, counters } of servicePorts) {
       if (of !== 'both' && of !== protocol) continue
       for (const [key, value] of Object.entries(read(counters)))
-        yield [[...labels, key], value]
+        yield [[name, protocol, key], value]
     }
   }
 
-/** A line for each endpoint of which the kernel was asked. */
-const eachPath = (read: (path: EndpointPath) => number) =>
-  function* ({ paths }: RelayTotals): Generator<Sample> {
-    for (const path of paths) yield [path.labels, read(path)]
+type Path = Required<Pick<EndpointStats, 'rttMs' | 'retransmits'>>
+
+/** A line for each endpoint of which the kernel was asked: a connection has been to it. */
+const eachPath = (read: (path: Path) => number) =>
+  function* ({ servicePorts }: RelayTotals): Generator<Sample> {
+    for (const { name, protocol, endpoints } of servicePorts)
+      for (const { key, rttMs = 0, retransmits = 0 } of endpoints)
+        if (rttMs > 0) yield [[name, protocol, key], read({ rttMs, retransmits })]
+  }
+
+/** A histogram of times; an idle ServicePort has none. */
+const eachTimes = (
+  bounds: readonly number[],
+  read: (counters: Counters) => readonly [counts: readonly number[], sum: number],
+) =>
+  function* ({ servicePorts }: RelayTotals): Generator<Sample> {
+    for (const { name, protocol, counters } of servicePorts) {
+      const [counts, sum] = read(counters)
+      if (counts.some(count => count > 0))
+        yield [[name, protocol], { bounds, counts, sum }]
+    }
   }
 
 const eachWorker = (read: (worker: WorkerStats) => number) =>
@@ -60,184 +79,174 @@ export const relayMetrics: readonly Metric<RelayTotals>[] = [
   counter(
     'usher_connections_accepted_total',
     'TCP connections accepted from clients.',
-    servicePort,
     each('TCP', counters => counters.accepted),
+    servicePort,
   ),
   gauge(
     'usher_connections_active',
     'TCP connections that are open now.',
-    servicePort,
     each('TCP', counters => counters.active),
+    servicePort,
   ),
   counter(
     'usher_connections_failed_total',
     'TCP connections that did not end in the normal way, by cause: who ended it (C client, S endpoint, R resources, P policy, D endpoint down, L lifetime, K shutdown or operator; lower-case for a timeout), then when or why (R before a dial, H and N by what came first, L a limit, Q in a queue, C dialling, D data).',
-    [...servicePort, 'cause'],
     eachKey('TCP', counters => counters.failed),
+    [...servicePort, 'cause'],
   ),
   counter(
     'usher_dial_attempts_total',
     'Attempts to connect to an endpoint.',
-    servicePort,
     each('TCP', counters => counters.dialAttempts),
+    servicePort,
   ),
   counter(
     'usher_dial_retries_total',
     'Attempts to connect after the first one of a connection: what clients were spared.',
-    servicePort,
     each('TCP', counters => counters.dialRetries),
+    servicePort,
   ),
   histogram(
     'usher_dial_duration_seconds',
     'Time a successful attempt to connect to an endpoint took.',
+    eachTimes(dialBuckets, counters => [counters.dialSeconds, counters.dialSecondsSum]),
     servicePort,
-    function* ({ servicePorts }) {
-      for (const { labels, counters } of servicePorts) {
-        const { dialSeconds: counts, dialSecondsSum: sum } = counters
-        if (counts.some(count => count > 0))
-          yield [labels, { bounds: dialBuckets, counts, sum }]
-      }
-    },
   ),
   gauge(
     'usher_connections_held',
     'TCP connections that wait now for an endpoint, or for the end of a pause.',
-    servicePort,
     each('TCP', counters => counters.held),
+    servicePort,
   ),
   counter(
     'usher_hold_refused_total',
     'TCP connections that were refused because as many waited for an endpoint as may.',
-    servicePort,
     each('TCP', counters => counters.holdRefused),
+    servicePort,
   ),
   histogram(
     'usher_hold_duration_seconds',
     'Time that TCP connections waited for an endpoint, of those that were connected to one.',
+    eachTimes(holdBuckets, counters => [counters.holdSeconds, counters.holdSecondsSum]),
     servicePort,
-    function* ({ servicePorts }) {
-      for (const { labels, counters } of servicePorts) {
-        const { holdSeconds: counts, holdSecondsSum: sum } = counters
-        if (counts.some(count => count > 0))
-          yield [labels, { bounds: holdBuckets, counts, sum }]
-      }
-    },
   ),
   gauge(
     'usher_connections_queued',
     'TCP connections that wait now for a place, as all endpoints have as many connections as they may.',
-    servicePort,
     each('TCP', counters => counters.queued),
+    servicePort,
   ),
   counter(
     'usher_queue_refused_total',
     'TCP connections that were refused because as many waited for a place as may.',
-    servicePort,
     each('TCP', counters => counters.queueRefused),
+    servicePort,
   ),
   counter(
     'usher_relayed_bytes_total',
     'Bytes of payload passed on, by direction.',
-    [...servicePort, 'direction'],
     eachKey('both', counters => ({
       'client->backend': counters.bytesToBackend,
       'backend->client': counters.bytesToClient,
     })),
+    [...servicePort, 'direction'],
   ),
   counter(
     'usher_access_log_lines_total',
     'Lines of the access log that were made, whatever has become of them; only of ServicePorts that have one.',
-    servicePort,
     function* ({ servicePorts }) {
-      for (const { labels, counters } of servicePorts)
-        if (counters.accessLines > 0) yield [labels, counters.accessLines]
+      for (const { name, protocol, counters } of servicePorts)
+        if (counters.accessLines > 0) yield [[name, protocol], counters.accessLines]
     },
+    servicePort,
   ),
   gauge(
     'usher_udp_flows_active',
     'UDP flows (client addresses and ports) that are open now.',
-    servicePort,
     each('UDP', counters => counters.active),
+    servicePort,
   ),
   counter(
     'usher_udp_flows_total',
     'UDP flows opened.',
-    servicePort,
     each('UDP', counters => counters.accepted),
+    servicePort,
   ),
   counter(
     'usher_udp_datagrams_total',
     'UDP datagrams passed on, by direction.',
-    [...servicePort, 'direction'],
     eachKey('UDP', counters => ({
       'client->backend': counters.datagramsToBackend,
       'backend->client': counters.datagramsToClient,
     })),
+    [...servicePort, 'direction'],
   ),
   counter(
     'usher_udp_drops_total',
     'UDP datagrams that could not be passed on, by reason.',
-    [...servicePort, 'reason'],
     eachKey('UDP', counters => counters.datagramsDropped),
+    [...servicePort, 'reason'],
   ),
   gauge(
     'usher_endpoint_rtt_seconds',
     'Smoothed round-trip time to an endpoint, as the kernel last had it of a connection (TCP_INFO). Only of the linux relay.',
-    endpoint,
     eachPath(({ rttMs }) => rttMs / 1000),
+    endpoint,
   ),
   counter(
     'usher_endpoint_retransmits_total',
     'Segments that the kernel has sent to an endpoint again, on the connections that were asked (TCP_INFO). Only of the linux relay.',
-    endpoint,
     eachPath(({ retransmits }) => retransmits),
+    endpoint,
   ),
   counter(
     'usher_relay_worker_restarts_total',
     'Times that a worker of the relay has died and was started again. Only of a relay that has workers.',
-    ['worker'],
     eachWorker(({ restarts }) => restarts),
+    ['worker'],
   ),
   counter(
     'usher_relay_worker_hangs_total',
     'Times that a worker of the relay was ended because it had given no sign of life for 1.5 s. Only of a relay that has workers.',
-    ['worker'],
     eachWorker(({ hangs }) => hangs),
+    ['worker'],
   ),
   gauge(
     'usher_relay_held_bytes',
     'Bytes that were read from one side of a connection and not taken by the other yet, in buffers and pipes. Only of a relay that has workers.',
-    ['worker'],
     eachWorker(({ heldBytes }) => heldBytes),
+    ['worker'],
   ),
   counter(
     'usher_data_plane_restarts_total',
     'Times that the process of the relay has died and was started again. Not in a sidecar, which has none.',
-    [],
     ({ stats }) => stats.restarts,
   ),
   gauge(
     'usher_listeners',
     'Addresses Usher should listen on, by what has become of them; closed ones have no endpoint to serve them.',
+    ({ servicePorts }) => {
+      const binds = servicePorts.flatMap(one => one.binds)
+      return bindStates.map((state): Sample => [
+        [state],
+        binds.filter(bind => bind.state === state).length,
+      ])
+    },
     ['state'],
-    ({ binds }) => bindStates.map((state): Sample => [[state], binds[state]]),
   ),
   gauge(
     'usher_fds_used',
     'File descriptors the relay holds: listening sockets and connections. process_open_fds has all.',
-    [],
     ({ stats }) => stats.fds.used,
   ),
   gauge(
     'usher_fds_limit',
     'File descriptors the relay may hold.',
-    [],
     ({ stats }) => stats.fds.limit,
   ),
   gauge(
     'usher_accept_paused',
     '1 while new connections wait because file descriptors are short, else 0.',
-    [],
     ({ stats }) => Number(stats.acceptPaused),
   ),
 ]
@@ -249,10 +258,10 @@ export const relayInfoMetrics: readonly Metric<
   gauge(
     'usher_relay_info',
     'Always 1; the labels are the relay that carries the bytes, its threads, and whether it has a process of its own.',
-    ['relay', 'workers', 'own_process'],
     ({ name, workers, ownProcess }) => [
       [[name, String(workers), String(ownProcess !== undefined)], 1],
     ],
+    ['relay', 'workers', 'own_process'],
   ),
 ]
 
@@ -263,7 +272,7 @@ export const accessLogMetrics: readonly Metric<{
   counter(
     'usher_access_log_dropped_total',
     'Lines of the access log that were lost: where they go did not take them, or they went with a worker that died.',
-    ['service_port'],
     ({ dropped }) => Array.from(dropped, ([name, lines]): Sample => [[name], lines]),
+    ['service_port'],
   ),
 ]

@@ -1,9 +1,9 @@
 import type { Placement } from '../capture/capture.ts'
 import type { RuleCount } from '../kernel/proxier.ts'
 import type { ModeName } from '../mode/mode.ts'
-import { isOnLoopback } from '../mode/split-services.ts'
+import { isOnLoopback } from '../mode/hybrid-mode.ts'
 import { ipFamilies } from '../util/ip.ts'
-import type { FailingBinds } from './bind-log.ts'
+import type { FailingBinds } from './connection-log.ts'
 import { counter, gauge, histogram, type Histogram, type Sample } from './exposition.ts'
 import { byFamily, ofFamily, type Table } from './metrics-table.ts'
 import type { RuleMetrics } from './rule-metrics.ts'
@@ -25,14 +25,14 @@ const workTable: Table<RuleMetrics> = [
   histogram(
     'kubeproxy_sync_full_proxy_rules_duration_seconds',
     'Time it took to write all rules.',
-    ofFamily,
     ({ families }) => byFamily(families, ({ full }) => full),
+    ofFamily,
   ),
   histogram(
     'kubeproxy_sync_partial_proxy_rules_duration_seconds',
     'Time it took to write the rules of what changed.',
-    ofFamily,
     ({ families }) => byFamily(families, ({ partial }) => partial),
+    ofFamily,
   ),
 ]
 
@@ -41,20 +41,20 @@ const iptablesTable: Table<RuleMetrics> = [
   gauge(
     'kubeproxy_sync_proxy_rules_iptables_total',
     'Rules that there are.',
-    ['table', 'ip_family'],
     countRules(({ total }) => total),
+    ['table', 'ip_family'],
   ),
   gauge(
     'kubeproxy_sync_proxy_rules_iptables_last',
     'Rules that the last sync wrote.',
-    ['table', 'ip_family'],
     countRules(({ written }) => written),
+    ['table', 'ip_family'],
   ),
   counter(
     'kubeproxy_sync_proxy_rules_iptables_partial_restore_failures_total',
     'Times iptables-restore refused the rules of what changed; all rules were written then.',
-    ofFamily,
     ({ families }) => byFamily(families, ({ partialFailures }) => partialFailures),
+    ofFamily,
   ),
 ]
 
@@ -66,8 +66,8 @@ const restoreTable: Table<RuleMetrics> = [
   counter(
     'kubeproxy_sync_proxy_rules_iptables_restore_failures_total',
     'Times iptables-restore refused the rules.',
-    ofFamily,
     allFailures,
+    ofFamily,
   ),
 ]
 
@@ -76,8 +76,8 @@ const nftablesTable: Table<RuleMetrics> = [
   counter(
     'kubeproxy_sync_proxy_rules_nftables_sync_failures_total',
     'Times nft could not write what changed, or all of it.',
-    ofFamily,
     allFailures,
+    ofFamily,
   ),
 ]
 
@@ -85,8 +85,8 @@ const repairTable: Table<RuleMetrics> = [
   counter(
     'usher_kernel_repairs_total',
     "Times another program removed Usher's rules, and they were written again.",
-    ofFamily,
     ({ families }) => byFamily(families, ({ repairs }) => repairs),
+    ofFamily,
   ),
 ]
 
@@ -108,7 +108,6 @@ export const loopbackTable: Table<LoopbackNodePorts> = [
   gauge(
     'kubeproxy_nftables_localhost_nodeport_listeners',
     'Node ports that the relay serves on loopback.',
-    ofFamily,
     ({ placements, failingBinds }) =>
       ipFamilies.map((family): Sample => {
         const binds = placements
@@ -122,16 +121,17 @@ export const loopbackTable: Table<LoopbackNodePorts> = [
         )
         return [[family], length]
       }),
+    ofFamily,
   ),
   counter(
     'kubeproxy_nftables_localhost_nodeport_listener_creation_failures_total',
     'Times a node port could not be listened on on loopback.',
-    ofFamily,
     ({ failingBinds }) =>
       ipFamilies.map((family): Sample => [
         [family],
         failingBinds?.loopbackFailures[family] ?? 0,
       ]),
+    ofFamily,
   ),
 ]
 
@@ -145,27 +145,27 @@ export const captureTable: Table<RuleMetrics> = [
   counter(
     'usher_capture_syncs_total',
     'Times rules of the kernel were written: only what changed, or all of them in one transaction.',
-    ['ip_family', 'work'],
     ({ families }) =>
       ipFamilies.flatMap((family): Sample[] => [
         [[family, 'changed'], countOf(families[family].partial)],
         [[family, 'replaced'], countOf(families[family].full)],
       ]),
+    ['ip_family', 'work'],
   ),
   counter(
     'usher_capture_sync_seconds_total',
     'Seconds that writing them took.',
-    ofFamily,
     ({ families }) => byFamily(families, ({ full, partial }) => full.sum + partial.sum),
+    ofFamily,
   ),
   counter(
     'usher_capture_repairs_total',
     "Times another program changed Usher's rules, by whether they could be put back.",
-    ['ip_family', 'result'],
     ({ families }) =>
       ipFamilies.flatMap((family): Sample[] => [
         [[family, 'ok'], families[family].repairs],
         [[family, 'failed'], families[family].failedRepairs],
       ]),
+    ['ip_family', 'result'],
   ),
 ]

@@ -11,9 +11,7 @@ import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import type { Clock } from '../util/clock.ts'
 import { canonicalIp, familyOf, isLoopback, joinHostPort, unmapped } from '../util/ip.ts'
-import type { Answer, Route, Routes } from './admin-routes.ts'
-import { AnswersUnderWay } from './answers-under-way.ts'
-import { ConnectionBound } from './connection-bound.ts'
+import { type Answer, plain, type Route, type Routes } from './admin-routes.ts'
 import type { Log } from './log.ts'
 import { textOf } from '../util/read-text.ts'
 
@@ -43,12 +41,6 @@ export const clientTimeouts = {
   keepAliveTimeout: 5000,
   connectionsCheckingInterval: 1000,
 }
-
-const plain = (status: number, body: string): Answer => ({
-  status,
-  contentType: 'text/plain; charset=utf-8',
-  body: `${body}\n`,
-})
 
 const send = async (
   response: ServerResponse,
@@ -232,6 +224,21 @@ export const smallHttpServer = (options: SmallHttpServerOptions): Server => {
   return server
 }
 
+/** `host:port` it listens on, '' while it does not. */
+export const boundAddress = (server: Server): string => {
+  const bound = server.address()
+  return bound === null || typeof bound === 'string'
+    ? ''
+    : joinHostPort(bound.address, bound.port)
+}
+
+/** Ends all connections at once; resolves when the port is free. */
+export const closeServer = async (server: Server): Promise<void> => {
+  const ended = new Promise<void>(resolve => server.close(() => resolve()))
+  server.closeAllConnections()
+  await ended
+}
+
 /** Whether only this host can reach what is bound there. */
 const isForThisHost = (boundTo: string): boolean =>
   boundTo === 'localhost' || isLoopback(canonicalIp(boundTo) ?? '')
@@ -257,4 +264,111 @@ export const isHostAllowed = (host: string | undefined, boundTo = ''): boolean =
     familyOf(name) !== undefined ||
     ['localhost', boundTo.toLowerCase(), ...ownNames()].includes(name.toLowerCase())
   )
+}
+
+/**
+ * Bounds the open connections of small HTTP servers. One too many replaces the oldest
+ * connection of the client that has most: if the new one were refused, a client with a few
+ * slow connections would keep the kubelet's probe out, and the kubelet would kill Usher.
+ */
+export class ConnectionBound {
+  readonly #most: number
+  /** With the client's address, oldest first. */
+  readonly #open = new Map<Socket, string>()
+
+  constructor(most: number) {
+    this.#most = most
+  }
+
+  /** How many are open. */
+  get open(): number {
+    return this.#open.size
+  }
+
+  admit(socket: Socket): void {
+    if (this.#open.size >= this.#most) this.#evict()
+    this.#open.set(socket, socket.remoteAddress ?? '')
+    socket.once('close', () => this.#open.delete(socket))
+  }
+
+  #evict(): void {
+    const counts = new Map<string, number>()
+    for (const address of this.#open.values())
+      counts.set(address, (counts.get(address) ?? 0) + 1)
+    const most = Math.max(...counts.values())
+    for (const [socket, address] of this.#open)
+      if (counts.get(address) === most) {
+        // It is open for a moment more; its place is free now.
+        this.#open.delete(socket)
+        socket.destroy()
+        return
+      }
+  }
+}
+
+type Pages = readonly Buffer[]
+
+interface UnderWay {
+  readonly bytes: number
+  /** Each cuts the answer of one reader. */
+  readonly cuts: Set<() => void>
+}
+
+/**
+ * The answers of one server that are being made or sent. The status of 10 000 ServicePorts
+ * has 20 MB, and a client may read slowly: requests that come while an answer is made get
+ * the same one, and while more than `mostBytes` are under way the oldest answers are cut.
+ */
+class AnswersUnderWay {
+  readonly #mostBytes: number
+  readonly #making = new Map<Route, Map<string, Promise<Answer>>>()
+  /** Oldest first. */
+  readonly #sent = new Map<Pages, UnderWay>()
+  #bytes = 0
+
+  constructor(mostBytes: number) {
+    this.#mostBytes = mostBytes
+  }
+
+  /** `given`: what the route goes by, of a request. */
+  of(route: Route, given: string, client: string): Answer | Promise<Answer> {
+    const making = this.#making.get(route) ?? new Map<string, Promise<Answer>>()
+    const same = making.get(given)
+    if (same !== undefined) return same
+    const answer = route.answer(given, client)
+    if (!(answer instanceof Promise)) return answer
+    const made = answer.finally(() => making.delete(given))
+    making.set(given, made)
+    this.#making.set(route, making)
+    return made
+  }
+
+  /** Sending begins; gives what is to be called at its end. `cut` ends it early. */
+  sending(pages: Pages, cut: () => void): () => void {
+    const bytes = pages.reduce((sum, page) => sum + page.length, 0)
+    const one = this.#sent.get(pages) ?? { bytes, cuts: new Set() }
+    if (one.cuts.size === 0) {
+      this.#sent.set(pages, one)
+      this.#bytes += bytes
+    }
+    one.cuts.add(cut)
+    this.#cutOthers(pages)
+    return () => {
+      if (one.cuts.delete(cut) && one.cuts.size === 0) this.#forget(pages, one)
+    }
+  }
+
+  #cutOthers(newest: Pages): void {
+    for (const [pages, one] of this.#sent) {
+      if (this.#bytes <= this.#mostBytes || pages === newest) return
+      this.#forget(pages, one)
+      for (const cut of one.cuts) cut()
+      one.cuts.clear()
+    }
+  }
+
+  #forget(pages: Pages, { bytes }: UnderWay): void {
+    this.#sent.delete(pages)
+    this.#bytes -= bytes
+  }
 }

@@ -4,7 +4,10 @@ import type { Bind } from '../relay/relay.ts'
 import { joinHostPort } from '../util/ip.ts'
 import { listDiff } from '../util/list-diff.ts'
 import type { Log, LogFields } from './log.ts'
-import { ProblemNews } from './problem-news.ts'
+import type { ClusterEvent } from '../source/kubernetes/event-body.ts'
+import { firstFew } from '../util/printable.ts'
+import type { Clock, Timer } from '../util/clock.ts'
+import type { ChangeCount } from './sync-metrics.ts'
 
 /** With more news than this in one sync there is one line with counts, the rest at debug. */
 const mostLines = 50
@@ -158,5 +161,125 @@ export class ProblemLog {
       )
     if (hadProblems && problems.length === 0)
       this.#log.info({}, 'all objects are in order again')
+  }
+}
+
+/** Which of all problems have not been there before. */
+class ProblemNews {
+  #known: ReadonlySet<string> = new Set()
+
+  get hasProblems(): boolean {
+    return this.#known.size > 0
+  }
+
+  /** Those that were not among the problems of the last call. */
+  take(problems: readonly Problem[]): readonly Problem[] {
+    if (problems.length === 0 && !this.hasProblems) return []
+    const before = this.#known
+    const byKey = new Map(problems.map(problem => [keyOf(problem), problem]))
+    this.#known = new Set(byKey.keys())
+    return [...byKey].flatMap(([key, problem]) => (before.has(key) ? [] : [problem]))
+  }
+}
+
+const keyOf = ({ object, field, message }: Problem): string =>
+  `${object} ${field} ${message}`
+
+/** Services that get an Event at once; of more there are only problems in the status. */
+const mostAtOnce = 20
+
+/** Tells the owners of Services which of their annotations have no effect, each once. */
+export class AnnotationEvents {
+  readonly #emit: (event: ClusterEvent) => void
+  readonly #news = new ProblemNews()
+
+  constructor(emit: (event: ClusterEvent) => void) {
+    this.#emit = emit
+  }
+
+  /** To be called with all problems that there are now. */
+  say(problems: readonly Problem[]): void {
+    const news = this.#news.take(problems.filter(isOfAnnotations))
+    const byObject = new Map<string, Problem[]>()
+    for (const problem of news) {
+      const found = byObject.get(problem.object) ?? []
+      byObject.set(problem.object, [...found, problem])
+    }
+    for (const [object, found] of [...byObject].slice(0, mostAtOnce))
+      this.#emit(eventOf(object, found))
+  }
+}
+
+const service = /^Service ([^/]+)\/(.+)$/
+
+const isOfAnnotations = ({ object, field }: Problem): boolean =>
+  field.startsWith('metadata.annotations') && service.test(object)
+
+const eventOf = (object: string, problems: readonly Problem[]): ClusterEvent => {
+  const [, namespace = '', name = ''] = service.exec(object) ?? []
+  return {
+    type: 'Warning',
+    reason: 'AnnotationWithoutEffect',
+    action: 'Serve',
+    message: firstFew(problems.map(({ field, message }) => `${field} ${message}`)),
+    regarding: { kind: 'Service', namespace, name },
+  }
+}
+
+/** A line at most every so many milliseconds. */
+const everyMs = 10_000
+
+/**
+ * Says that changes of the source were taken in, and how many: the first at once, and what
+ * comes in the seconds after it as one line. A cluster at work changes 100 times a second.
+ */
+export class ChangeLog {
+  readonly #log: Log
+  readonly #clock: Clock
+  #services = 0
+  #endpoints = 0
+  #syncs = 0
+  #timer: Timer | undefined
+
+  constructor(log: Log, clock: Clock) {
+    this.#log = log
+    this.#clock = clock
+  }
+
+  /** A sync took in so many changed Services, and Services with changed endpoints. */
+  taken({ services, endpoints }: ChangeCount): void {
+    if (services + endpoints === 0) return
+    this.#log.debug({ services, endpoints }, 'changes taken in by one sync')
+    this.#services += services
+    this.#endpoints += endpoints
+    this.#syncs += 1
+    if (this.#timer === undefined) this.#say()
+  }
+
+  /** Says what is still held back; the timer ends. */
+  close(): void {
+    this.#clock.clearTimeout(this.#timer)
+    this.#timer = undefined
+    this.#write()
+  }
+
+  #say(): void {
+    this.#write()
+    this.#timer = this.#clock.setTimeout(() => {
+      this.#timer = undefined
+      if (this.#syncs > 0) this.#say()
+    }, everyMs)
+    this.#timer.unref?.()
+  }
+
+  #write(): void {
+    if (this.#syncs === 0) return
+    this.#log.info(
+      { services: this.#services, endpoints: this.#endpoints, syncs: this.#syncs },
+      'changes of the source were taken in',
+    )
+    this.#services = 0
+    this.#endpoints = 0
+    this.#syncs = 0
   }
 }

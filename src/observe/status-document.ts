@@ -1,15 +1,15 @@
 import { optionsInForce } from './options-in-force.ts'
 import type { Placement, VipPlacement } from '../capture/capture.ts'
-import type { CaptureChoice } from '../capture/fallback-capture.ts'
+import type { CaptureChoice } from '../capture/capture.ts'
 import type { ModeChoice } from '../mode/fallback-mode.ts'
 import type { StandingOrder } from '../mode/operator-orders.ts'
-import { loopbackKey } from '../mode/split-services.ts'
+import { unservedPlacement } from '../mode/placements.ts'
+import { loopbackKey } from '../mode/hybrid-mode.ts'
 import type { Problem, ServicePort, Snapshot } from '../model/snapshot.ts'
 import type { ChosenRelay } from '../relay/make-relay.ts'
 import { privilegesText } from '../relay/privileges.ts'
 import type { ListenerStats, RelayStats } from '../relay/relay.ts'
 import type { SourceStatus } from '../source/source.ts'
-import type { IpFamily } from '../util/ip.ts'
 import { forEachYielding } from '../util/yielding.ts'
 import type { HealthReport } from './health.ts'
 import { joinListeners } from './joined-listeners.ts'
@@ -21,7 +21,7 @@ import {
   endpointStatuses,
   endpointsText,
   timesOf,
-  unplaced,
+  timeText,
   vipStatus,
 } from './status-service-port.ts'
 import type {
@@ -76,8 +76,6 @@ const pausedStatus = (
   return pause === undefined || protocol !== 'TCP' ? null : timesOf(pause)
 }
 
-const timeText = (epochMs: number): string => new Date(epochMs).toISOString()
-
 /** A ServicePort with what is known of it. */
 export type Entry = readonly [
   servicePort: ServicePort,
@@ -126,28 +124,18 @@ const countedStatus = ([servicePort, vips, listener, orders]: Entry): Omit<
   }
 }
 
-/** What is known of ServicePorts, by where it is looked up. */
-interface Known {
-  readonly placements: Readonly<Record<IpFamily, ReadonlyMap<string, Placement>>>
-  readonly listeners: ReadonlyMap<string, ListenerStats>
-}
-
-const placementsOf = ({ placements }: StatusInput): Known['placements'] => {
-  const found = { IPv4: new Map<string, Placement>(), IPv6: new Map<string, Placement>() }
-  for (const one of placements)
-    found[one.servicePort.family].set(one.servicePort.key, one)
-  return found
-}
-
 /** Each ServicePort with what is known of it, in the order of the snapshots. */
 function* entriesOf(
-  { snapshots, orders, checkOf }: StatusInput,
-  { placements, listeners }: Known,
+  { snapshots, placements, orders, checkOf }: StatusInput,
+  listeners: ReadonlyMap<string, ListenerStats>,
 ): Generator<Entry> {
   const ordered = byName(orders)
+  const byKey = { IPv4: new Map<string, Placement>(), IPv6: new Map<string, Placement>() }
+  for (const one of placements)
+    byKey[one.servicePort.family].set(one.servicePort.key, one)
   for (const { servicePorts } of snapshots)
     for (const servicePort of servicePorts.values()) {
-      const known = placements[servicePort.family]
+      const known = byKey[servicePort.family]
       const placed = keysOf(servicePort).flatMap(key => known.get(key) ?? [])
       const listener = joinListeners(
         placed.flatMap(({ listenerId }) => listeners.get(listenerId) ?? []),
@@ -169,7 +157,8 @@ const vipsOf = (
   placed: readonly Placement[],
 ): readonly VipPlacement[] => {
   const [first, ...others] = placed
-  if (first === undefined) return unplaced(servicePort)
+  // It is newer than the last sync.
+  if (first === undefined) return unservedPlacement(servicePort, 'not applied yet').vips
   return others.length === 0 ? first.vips : placed.flatMap(({ vips }) => vips)
 }
 
@@ -230,7 +219,7 @@ const relayStatus = (relay: ChosenRelay): NonNullable<StatusDocument['relay']> =
 export const buildStatusDocument = (input: StatusInput): StatusDocument => {
   const listeners = new Map<string, ListenerStats>()
   for (const listener of input.stats.listeners) listeners.set(listener.id, listener)
-  const entries = entriesOf(input, { placements: placementsOf(input), listeners })
+  const entries = entriesOf(input, listeners)
   return {
     ...headOf(input),
     servicePorts: Array.from(entries, entry => {
@@ -284,5 +273,5 @@ export const entriesInTurn = async (input: StatusInput): Promise<Iterable<Entry>
   await forEachYielding(input.stats.listeners, listener => {
     listeners.set(listener.id, listener)
   })
-  return entriesOf(input, { placements: placementsOf(input), listeners })
+  return entriesOf(input, listeners)
 }

@@ -48,7 +48,7 @@ export type CheckOf = (servicePort: ServicePort, endpoint: string) => Health | u
 const checkStatus = (health: Health | undefined): EndpointStatus['check'] => {
   if (health === undefined) return null
   const { up, isKnown, forMs, why, host } = health
-  const since = isKnown ? new Date(Date.now() - forMs).toISOString() : null
+  const since = isKnown ? timeText(Date.now() - forMs) : null
   return { up, since, why, host }
 }
 
@@ -160,7 +160,7 @@ const orderStatus = (
   weightSince: weight === undefined ? null : timeText(weight.since),
 })
 
-const timeText = (epochMs: number): string => new Date(epochMs).toISOString()
+export const timeText = (epochMs: number): string => new Date(epochMs).toISOString()
 
 /** When an order began and when it ends by itself. */
 export const timesOf = ({
@@ -221,12 +221,3 @@ export const vipStatus = (
 /** In a kernel mode there is a reason only where clients are refused. */
 const unbound = (capture: VipPlacement['capture'], reason: string): VipState['state'] =>
   capture !== 'kernel' ? 'not captured' : reason === '' ? 'forwarding' : 'refusing'
-
-/** A ServicePort that is newer than the last sync. */
-export const unplaced = ({ vips }: ServicePort): VipPlacement[] =>
-  vips.map(vip => ({
-    vip,
-    capture: 'not captured',
-    binds: [],
-    reason: 'not applied yet',
-  }))

@@ -8,6 +8,9 @@ import type { DeepReadonly } from '../util/deep-readonly.ts'
 
 const text = v.string()
 const number = v.number()
+/** null where there is none. */
+const optional = <S extends v.GenericSchema>(schema: S) =>
+  v.optional(v.nullable(schema), null)
 
 /** Of an order. */
 const times = {
@@ -68,24 +71,21 @@ const endpoint = v.object({
   /** It failed a moment ago, so that others are preferred while there are any. */
   resting: v.optional(v.boolean(), false),
   /** By `usher drain`: it gets no new connections. null: it is not. */
-  drained: v.optional(v.nullable(v.object({ ...times, close: text })), null),
+  drained: optional(v.object({ ...times, close: text })),
   /** Its share of the turns: by `usher weight` since then, or (null) as the source says. */
   weight: v.optional(number, 1),
-  weightSince: v.optional(v.nullable(text), null),
+  weightSince: optional(text),
   /** What its check says; null where there is none. */
-  check: v.optional(
-    v.nullable(
-      v.object({
-        up: v.boolean(),
-        /** Since when checks say so, ISO 8601; null before the first. */
-        since: v.nullable(text),
-        /** Why the last check failed, or what could be mended all the same; '' for neither. */
-        why: text,
-        /** The name that its address was found by; '' when it was given by address. */
-        host: text,
-      }),
-    ),
-    null,
+  check: optional(
+    v.object({
+      up: v.boolean(),
+      /** Since when checks say so, ISO 8601; null before the first. */
+      since: v.nullable(text),
+      /** Why the last check failed, or what could be mended all the same; '' for neither. */
+      why: text,
+      /** The name that its address was found by; '' when it was given by address. */
+      host: text,
+    }),
   ),
 })
 
@@ -108,7 +108,7 @@ const servicePort = v.object({
     node: 'forward',
   }),
   /** loadBalancerSourceRanges of the family; null: any client. */
-  sourceRanges: v.optional(v.nullable(v.array(text)), null),
+  sourceRanges: optional(v.array(text)),
   vips: v.array(vip),
   /** Of its endpoints those that get new connections of some clients now, and all. */
   endpointCounts: v.optional(endpointCounts),
@@ -116,7 +116,7 @@ const servicePort = v.object({
   /** What is in force beyond the spec of a Service, by the names of docs/sidecar-options.md. */
   options: v.optional(v.record(text, text), {}),
   /** By `usher pause`: new TCP clients wait. null: it is not. */
-  paused: v.optional(v.nullable(v.object(times)), null),
+  paused: optional(v.object(times)),
   /** How long a TCP client waits for an endpoint when there is none; 0: it is refused. */
   holdMs: v.optional(number, 0),
   active: number,
@@ -172,21 +172,15 @@ const relay = v.object({
   /** Threads that carry connections. */
   workers: number,
   /** null where it is a part of the process that answers, as in a sidecar. */
-  ownProcess: v.optional(
-    v.nullable(
-      v.object({
-        /** What that process may do, in words; '' where the system has no such thing. */
-        privileges: text,
-        /** Why it may do more than it has to; '' when it may not. */
-        excess: text,
-      }),
-    ),
-    null,
+  ownProcess: optional(
+    v.object({
+      /** What that process may do, in words; '' where the system has no such thing. */
+      privileges: text,
+      /** Why it may do more than it has to; '' when it may not. */
+      excess: text,
+    }),
   ),
 })
-
-const optional = <S extends v.GenericSchema>(schema: S) =>
-  v.optional(v.nullable(schema), null)
 
 const connectTime = v.object({
   /**

@@ -1,26 +1,9 @@
-import { type SmallTable, smallTable } from './cells.ts'
+import { type SmallTable, smallTable, cell } from './cells.ts'
 import { el, setText } from './dom.ts'
-import {
-  type Asked,
-  ask,
-  type Ended,
-  type EndedConnection,
-  type OpenConnections,
-  type ServiceStatus,
-} from './service-status.ts'
-import {
-  endedRows,
-  endedTitles,
-  endpointRows,
-  endpointTitles,
-  factsOf,
-  lastErrors,
-  openRows,
-  openTitles,
-  vipRows,
-  vipTitles,
-} from './service-tables.ts'
 import { identity, type Row } from './store.ts'
+import type { Cell } from './columns.ts'
+import { endpointState, type ShownEndpoint, whyNotUsed } from './endpoint-words.ts'
+import { bytesForPeople, forPeople } from './format.ts'
 
 const everyMs = 1000
 /** Kept of the connections that have ended, and listed of the open ones: no more is asked for. */
@@ -37,10 +20,10 @@ export class OpenedService {
   readonly #panel: HTMLElement
   readonly #stop = new AbortController()
   readonly #facts = el('dl')
-  readonly #vips = smallTable('VIPs', vipTitles)
-  readonly #endpoints = smallTable('Endpoints', endpointTitles)
-  readonly #ended = smallTable('Last connections', endedTitles)
-  readonly #open = smallTable('Open connections', openTitles)
+  readonly #vips = smallTable('VIPs', titlesOf(vipColumns))
+  readonly #endpoints = smallTable('Endpoints', titlesOf(endpointColumns))
+  readonly #ended = smallTable('Last connections', titlesOf(endedColumns))
+  readonly #open = smallTable('Open connections', titlesOf(openColumns))
   readonly #lost = el('p', { class: 'trouble', role: 'status' })
   /** Newest first. */
   #known: readonly EndedConnection[] = []
@@ -138,16 +121,23 @@ export class OpenedService {
       el('dd', {}, value),
     ])
     if (!isSame(this.#facts, facts)) this.#facts.replaceChildren(...facts)
-    const endpoints = endpointRows(found, lastErrors(this.#known), Date.now())
-    this.#endpoints.show(endpoints, endpoints.length === 0 ? 'None.' : '')
-    this.#vips.show(vipRows(found), '')
+    const errors = lastErrors(this.#known)
+    const now = Date.now()
+    const endpoints = found.endpoints.map(one => {
+      return { ...one, now, lastError: errors.get(one.endpoint) ?? '–' }
+    })
+    this.#endpoints.show(
+      rowsOf(endpointColumns, endpoints),
+      endpoints.length === 0 ? 'None.' : '',
+    )
+    this.#vips.show(rowsOf(vipColumns, found.vips), '')
   }
 
   /** With a refusal what is known stays: it has ended. */
   #showEnded(asked: Asked<Ended>): void {
     if ('answer' in asked) this.#learn(asked.answer)
     const note = 'why' in asked ? asked.why : this.#endedNote()
-    this.#ended.show(endedRows(this.#known), note)
+    this.#ended.show(rowsOf(endedColumns, this.#known), note)
   }
 
   #learn({ connections, leftOut, gap, next }: Ended): void {
@@ -169,7 +159,11 @@ export class OpenedService {
 
   #showOpen(asked: Asked<OpenConnections>): void {
     if ('why' in asked) this.#open.show([], asked.why)
-    else this.#open.show(openRows(asked.answer.connections), openNote(asked.answer))
+    else
+      this.#open.show(
+        rowsOf(openColumns, asked.answer.connections),
+        openNote(asked.answer),
+      )
   }
 }
 
@@ -180,3 +174,270 @@ const openNote = ({ connections, left }: OpenConnections): string =>
 const isSame = (list: HTMLElement, nodes: readonly HTMLElement[]): boolean =>
   list.children.length === nodes.length &&
   nodes.every((node, i) => list.children[i]?.textContent === node.textContent)
+
+// Rows of the tables of an opened Service.
+
+/** Tables as lists of columns: what stands above one, and what it says of a row. */
+type Columns<T> = readonly (readonly [title: string, cellOf: (one: T) => Cell])[]
+type Rows = readonly (readonly Cell[])[]
+
+const titlesOf = (columns: Columns<never>): readonly string[] =>
+  columns.map(([title]) => title)
+
+const rowsOf = <T>(columns: Columns<T>, all: readonly T[]): Rows =>
+  all.map(one => columns.map(([, cellOf]) => cellOf(one)))
+
+const vipColumns: Columns<ServiceStatus['vips'][number]> = [
+  ['Kind', ({ kind }) => cell(kind)],
+  ['Address', ({ vip }) => cell(vip)],
+  ['By', ({ capture }) => cell(capture)],
+  ['State', ({ state, reason }) => cell(state, reason, state === 'failed')],
+]
+
+interface EndpointRow extends ShownEndpoint {
+  readonly now: number
+  /** What went wrong with it last, of the connections that have ended. */
+  readonly lastError: string
+}
+
+const endpointColumns: Columns<EndpointRow> = [
+  ['Endpoint', ({ endpoint, check }) => cell(endpoint, check?.host ?? '')],
+  ['State', one => stateCell(one, one.now)],
+  ['Open', ({ active }) => cell(String(active))],
+  ['Failures', ({ failures }) => cell(String(failures))],
+  [
+    'RTT',
+    ({ rttMs }) =>
+      cell(rttMs === undefined ? '–' : `${rttMs.toFixed(rttMs < 1 ? 2 : 1)} ms`),
+  ],
+  ['Sent again', ({ retransmits }) => cell(String(retransmits ?? '–'))],
+  ['Weight', ({ weight }) => cell(String(weight))],
+  ['Last error', ({ lastError }) => cell(lastError)],
+]
+
+const stateCell = (endpoint: ShownEndpoint, now: number): Cell => {
+  const state = endpointState(endpoint)
+  // Rests come and go, and rows must not grow and shrink with them; the last error says why.
+  if (state === 'resting') return cell(state, '', true)
+  const more = [whyNotUsed(endpoint), timesOf(endpoint, now)].filter(Boolean).join(', ')
+  return cell(state, more, state !== 'ready')
+}
+
+/** Since when it is so, and until when. */
+const timesOf = ({ drained, check }: ShownEndpoint, now: number): string => {
+  if (drained !== null)
+    return drained.until === null
+      ? `since ${clockTime(drained.since)}, until it is taken back`
+      : `until ${clockTime(drained.until)}`
+  if (check === null || check.up || check.since === null) return ''
+  return `for ${forPeople(now - Date.parse(check.since))}`
+}
+
+/** By endpoint, the newest attempt that went wrong. */
+const lastErrors = (ended: readonly EndedConnection[]): ReadonlyMap<string, string> => {
+  const errors = new Map<string, string>()
+  for (const { attempts, endedAt } of ended)
+    for (const { endpoint, result } of attempts)
+      if (!['connected', 'lost'].includes(result) && !errors.has(endpoint))
+        errors.set(endpoint, `${result} at ${clockTime(endedAt)}`)
+  return errors
+}
+
+/** Causes that are the client's doing, or nobody's. */
+const noFault = /^(?:--|c.)$/i
+
+const endedColumns: Columns<EndedConnection> = [
+  ['Ended', ({ endedAt }) => cell(clockTime(endedAt))],
+  ['Client', ({ client }) => cell(client)],
+  ['Endpoint', one => cell(one.endpoint || 'none', failedAttempts(one))],
+  [
+    'How it ended',
+    ({ causeText, cause, detail }) =>
+      cell(
+        causeText,
+        [cause === '--' ? '' : cause, detail].filter(Boolean).join(' '),
+        !noFault.test(cause),
+      ),
+  ],
+  ['Took', ({ totalMs }) => cell(millis(totalMs))],
+  ['To it', ({ bytesToBackend }) => cell(bytesForPeople(bytesToBackend))],
+  ['To client', ({ bytesToClient }) => cell(bytesForPeople(bytesToClient))],
+]
+
+/** `after 10.0.0.7:80 refused, 1 ms`. */
+const failedAttempts = ({ attempts }: EndedConnection): string => {
+  const failed = attempts.filter(({ result }) => result !== 'connected')
+  const texts = failed.map(one => `${one.endpoint} ${one.result}, ${millis(one.ms)}`)
+  return texts.length === 0 ? '' : `after ${texts.join('; ')}`
+}
+
+const openColumns: Columns<OpenConnection> = [
+  ['Client', ({ client }) => cell(client)],
+  ['Endpoint', ({ endpoint }) => cell(endpoint || 'none')],
+  ['State', ({ state }) => cell(state)],
+  ['Age', ({ ageMs }) => cell(forPeople(ageMs))],
+  ['Idle', ({ idleMs }) => cell(idleMs === null ? '–' : forPeople(idleMs))],
+  ['To it', ({ bytesToBackend }) => cell(bytesForPeople(bytesToBackend))],
+  ['To client', ({ bytesToClient }) => cell(bytesForPeople(bytesToClient))],
+]
+
+const millis = (ms: number): string =>
+  ms < 10 ? `${ms.toFixed(1)} ms` : ms < 10_000 ? `${Math.round(ms)} ms` : forPeople(ms)
+
+/** `15:04:05`, of where the browser is. */
+const clockTime = (iso: string): string => new Date(iso).toLocaleTimeString('en-GB')
+
+/** What else there is to say of a Service, as names and values. */
+const factsOf = (service: ServiceStatus): readonly (readonly [string, string])[] => {
+  const { affinityMs, verdicts, options, failedBy, paused } = service
+  const causes = Object.entries(failedBy).map(([cause, times]) => `${times} ${cause}`)
+  return [
+    ...(paused === null
+      ? []
+      : [
+          [
+            'Paused',
+            `since ${clockTime(paused.since)}${paused.until === null ? '' : `, until ${clockTime(paused.until)}`}; ${service.held} wait`,
+          ] as const,
+        ]),
+    ['Affinity', affinityMs === 0 ? 'none' : `by client, ${forPeople(affinityMs)}`],
+    [
+      'New clients',
+      verdicts.internal === verdicts.external && verdicts.external === verdicts.node
+        ? verdicts.internal
+        : `${verdicts.internal} from inside, ${verdicts.external} from outside, ${verdicts.node} from this node`,
+    ],
+    ...Object.entries(options),
+    [
+      'Since the start',
+      `${service.accepted} accepted, ${service.failed} failed${causes.length === 0 ? '' : ` (${causes.join(', ')})`}, ${service.retries} retries, ` +
+        `${bytesForPeople(service.bytesToBackend)} to backends, ${bytesForPeople(service.bytesToClient)} to clients`,
+    ],
+    ...(service.held + service.queued > 0
+      ? [
+          [
+            'Waiting',
+            `${service.held} for an endpoint, ${service.queued} for a place`,
+          ] as const,
+        ]
+      : []),
+    ...(service.lastError === '' ? [] : [['Last error', service.lastError] as const]),
+  ]
+}
+
+// What the page reads of `/status?service=`, `/ended` and `/connections`.
+
+interface ServiceStatus {
+  readonly servicePort: string
+  readonly protocol: string
+  readonly family: string
+  readonly affinityMs: number
+  readonly verdicts: Readonly<Record<'internal' | 'external' | 'node', string>>
+  readonly vips: readonly {
+    readonly kind: string
+    readonly vip: string
+    readonly capture: string
+    readonly listen: string
+    readonly state: string
+    readonly reason: string
+  }[]
+  readonly endpoints: readonly ShownEndpoint[]
+  readonly options: Readonly<Record<string, string>>
+  readonly paused: { readonly since: string; readonly until: string | null } | null
+  readonly accepted: number
+  readonly failed: number
+  readonly failedBy: Readonly<Record<string, number>>
+  readonly retries: number
+  readonly held: number
+  readonly queued: number
+  readonly bytesToBackend: number
+  readonly bytesToClient: number
+  readonly lastError: string
+}
+
+interface EndedConnection {
+  readonly client: string
+  /** '' when none took it. */
+  readonly endpoint: string
+  readonly attempts: readonly {
+    readonly endpoint: string
+    readonly result: string
+    readonly ms: number
+  }[]
+  readonly bytesToBackend: number
+  readonly bytesToClient: number
+  readonly dialMs: number
+  readonly totalMs: number
+  /** ISO 8601. */
+  readonly endedAt: string
+  readonly cause: string
+  readonly causeText: string
+  readonly detail: string
+}
+
+interface Ended {
+  readonly connections: readonly EndedConnection[]
+  /** How many more have ended since. */
+  readonly leftOut: number
+  /** Others may have ended, nobody knows how many: it was not asked for 10 s, or Usher began anew. */
+  readonly gap: boolean
+  /** Where the next answer is to begin. */
+  readonly next: string
+}
+
+interface OpenConnections {
+  readonly connections: readonly OpenConnection[]
+  /** How many more there are. */
+  readonly left: number
+}
+
+interface OpenConnection {
+  readonly id: string
+  readonly client: string
+  readonly endpoint: string
+  readonly state: string
+  readonly ageMs: number
+  readonly idleMs: number | null
+  readonly bytesToBackend: number
+  readonly bytesToClient: number
+}
+
+/** Why there is no answer, in Usher's words. */
+interface Refused {
+  readonly why: string
+  /** It would be the same the next time: of who asks, or of what Usher is. */
+  readonly isFinal: boolean
+}
+
+/** What was asked for, or why there is none. */
+type Asked<T> = { readonly answer: T } | Refused
+
+/** Not for this browser; nothing that Usher has in this mode. */
+const finalStatuses: ReadonlySet<number> = new Set([403, 409])
+
+/** Paths are relative: the page may be under a prefix. */
+const ask = async <T>(
+  path: string,
+  query: Readonly<Record<string, string>>,
+  signal: AbortSignal,
+): Promise<Asked<T>> => {
+  const response = await fetch(`${path}?${new URLSearchParams(query)}`, { signal })
+  if (response.ok) return { answer: (await response.json()) as T }
+  const text = await response.text()
+  return {
+    why: wordsOf(text) || `${path}: ${response.status}`,
+    isFinal: finalStatuses.has(response.status),
+  }
+}
+
+/** Orders and what goes with them are refused in JSON, all else in plain text. */
+const wordsOf = (text: string): string => {
+  try {
+    const { error } = JSON.parse(text) as {
+      readonly error?: { readonly message?: string }
+    }
+    return error?.message ?? text
+  } catch {
+    return text.trim()
+  }
+}

@@ -1,9 +1,8 @@
 import { fillRow } from './cells.ts'
-import { type Column, columns, type Sorting } from './columns.ts'
+import { type Column, columns, type Sorting, troubleOf } from './columns.ts'
 import { el, setAttribute } from './dom.ts'
-import { type Sparkline, sparkline } from './sparkline.ts'
 import { identity, type Row } from './store.ts'
-import { troubleOf } from './trouble.ts'
+import { historyLength, type History } from './history.ts'
 
 /** As services-table.css has it. */
 const rowHeight = 28
@@ -155,3 +154,47 @@ const pastHelp =
 /** Stands for the rows above or below. */
 const spacer = (): HTMLTableRowElement =>
   el('tr', { class: 'space', role: 'presentation', 'aria-hidden': 'true' })
+
+const [width, height] = [historyLength, 20]
+const svgNames = 'http://www.w3.org/2000/svg'
+
+/** Two lines, the second one for failures; `draw` it again as often as there is news. */
+interface Sparkline {
+  readonly element: SVGSVGElement
+  draw(history: History | undefined, look: number): void
+}
+
+const sparkline = (): Sparkline => {
+  const element = document.createElementNS(svgNames, 'svg')
+  element.setAttribute('viewBox', `0 0 ${width} ${height}`)
+  element.setAttribute('preserveAspectRatio', 'none')
+  // The same is in the row as numbers.
+  element.setAttribute('aria-hidden', 'true')
+  const lines = ['rate', 'failures'].map(name => {
+    const line = document.createElementNS(svgNames, 'path')
+    line.setAttribute('class', name)
+    element.append(line)
+    return line
+  })
+  return {
+    element,
+    draw: (history, look) => {
+      const values = history?.values(look) ?? []
+      const most = Math.max(1, ...values.map(([rate, failed]) => Math.max(rate, failed)))
+      for (const [i, line] of lines.entries()) {
+        const shown = values.map(value => value[i] ?? 0)
+        line.setAttribute('d', shown.some(value => value > 0) ? pathOf(shown, most) : '')
+      }
+    },
+  }
+}
+
+const pathOf = (values: readonly number[], most: number): string =>
+  values
+    .map((value, i) => {
+      const x = width - values.length + i
+      return `${i === 0 ? 'M' : 'L'}${x} ${lineHeight(value / most)}`
+    })
+    .join('')
+
+const lineHeight = (part: number): string => (height - 1 - part * (height - 2)).toFixed(1)

@@ -1,20 +1,9 @@
-import { Registry as MetricsRegistry } from 'prom-client'
 import type { OperatorOrders } from '../mode/operator-orders.ts'
 import type { Reconciler } from '../mode/reconciler.ts'
 import type { Registry } from '../model/registry.ts'
 import type { Problem } from '../model/snapshot.ts'
-import { checkTable } from '../observe/check-metrics.ts'
 import {
-  healthRoutes,
-  metricsRoutes,
-  type Route,
-  type Routes,
-  statusRoute,
-} from '../observe/admin-routes.ts'
-import type { Health } from '../observe/health.ts'
-import type { Log } from '../observe/log.ts'
-import { bindMetrics } from '../observe/exposition.ts'
-import {
+  checkTable,
   clusterTable,
   orderTable,
   probeTable,
@@ -24,9 +13,17 @@ import {
   syncTable,
   versionTable,
 } from '../observe/metrics-table.ts'
+import {
+  healthRoutes,
+  metricsRoutes,
+  type Route,
+  type Routes,
+  statusRoute,
+} from '../observe/admin-routes.ts'
+import type { Health } from '../observe/health.ts'
+import { bindMetrics } from '../observe/exposition.ts'
 import { createMetrics, type Metrics } from '../observe/metrics.ts'
-import { pageRoutes } from '../observe/page/page-routes.ts'
-import { Viewers } from '../observe/page/viewers.ts'
+import { pageRoutes, Viewers } from '../observe/page/viewers.ts'
 import { ProbeCounts } from '../observe/probe-counts.ts'
 import {
   type StatusInput,
@@ -37,9 +34,8 @@ import type { CheckOf } from '../observe/status-service-port.ts'
 import type { SyncMetrics } from '../observe/sync-metrics.ts'
 import type { RelayStats } from '../relay/relay.ts'
 import type { Source } from '../source/source.ts'
-import type { Clock } from '../util/clock.ts'
 import type { ConnectTimePart } from './connect-time.ts'
-import type { NodeParts, OpenConnections } from './options.ts'
+import type { NodeParts, OpenConnections, Shared } from './options.ts'
 import type { ServiceChecks } from './service-checks.ts'
 import type { Traffic } from './traffic.ts'
 
@@ -52,10 +48,7 @@ interface ControlFigures {
   problems(): readonly Problem[]
 }
 
-export interface AdminDeps {
-  readonly version: string
-  readonly clock: Clock
-  readonly log: Log
+export interface AdminDeps extends Pick<Shared, 'options' | 'clock' | 'log'> {
   readonly source: Source
   readonly node: NodeParts
   readonly registry: Registry
@@ -93,7 +86,7 @@ export const createAdmin = (deps: AdminDeps): Admin => {
     statusWith((await relayStats(traffic)) ?? nothing)
   const statusWith = (stats: RelayStats): StatusInput => {
     return {
-      version: deps.version,
+      version: deps.options.version,
       startedAt,
       draining: isDraining(),
       snapshots: control.reconciler.snapshots(),
@@ -164,10 +157,10 @@ const whyNotEligible = ({ whyNoNode }: NodeParts, registry: Registry): string =>
 }
 
 const metricsOf = (deps: AdminDeps, probes: ProbeCounts): Metrics => {
-  const { version, source, registry, node, traffic, control } = deps
+  const { source, registry, node, traffic, control } = deps
+  const { version } = deps.options
   const { syncMetrics, reconciler, health } = control
   return createMetrics({
-    registry: new MetricsRegistry(),
     stats: () => relayStats(traffic),
     health: () => ({
       healthy: health.report().healthy,

@@ -1,10 +1,10 @@
 import { existsSync } from 'node:fs'
 import { filePins, pinsFolder } from '../kernel/bpf/pins.ts'
 import { connectTimeKind } from '../kernel/cleanup/connect-time.ts'
-import { exemptAtOnce, exemptGroups } from '../kernel/connect-time/exempt-clients.ts'
+import { exemptAtOnce, exemptGroups } from '../kernel/connect-time/tables.ts'
 import { ConnectTime } from '../kernel/connect-time/connect-time.ts'
 import { type ConnectTimeProbe, probeConnectTime } from '../kernel/connect-time/probe.ts'
-import { connectTimeLock, type HostLock, hostLock } from '../kernel/keeper/host-lock.ts'
+import { connectTimeLock, type HostLock, SocketLock } from '../kernel/keeper/host-lock.ts'
 import type { Look } from '../kernel/proxier.ts'
 import { StoppableTools } from '../kernel/run-tool.ts'
 import type { ModeName } from '../mode/mode.ts'
@@ -239,7 +239,7 @@ const withOrdersToRelay = (
 }
 
 const lockOf = ({ clock, log, options: { version } }: ConnectTimeDeps): HostLock =>
-  hostLock({
+  new SocketLock({
     clock,
     name: connectTimeLock,
     self: `usher ${version}, pid ${process.pid}`,

@@ -1,5 +1,5 @@
 import type { Placement } from '../capture/capture.ts'
-import type { CaptureChoice } from '../capture/fallback-capture.ts'
+import type { CaptureChoice } from '../capture/capture.ts'
 import {
   isOwnAddress,
   LocalAddresses,
@@ -7,7 +7,7 @@ import {
   ownAddresses,
 } from '../capture/local-addresses.ts'
 import { openPortMemory, type PortMemory } from '../capture/port-memory.ts'
-import { proxyPortId } from '../capture/place-service-port.ts'
+import { proxyPortId } from '../capture/listen.ts'
 import { ProxyPorts } from '../capture/proxy-ports.ts'
 import { vipGroupNames } from '../capture/vip-group.ts'
 import { NodeClientsWatch } from '../mode/node-clients.ts'
@@ -22,7 +22,7 @@ import type { Relay } from '../relay/relay.ts'
 import type { Clock } from '../util/clock.ts'
 import { familyOf, ipFamilies, type IpFamily } from '../util/ip.ts'
 import { createCapture } from './capture/create-capture.ts'
-import { hostSystem } from './capture/host-system.ts'
+import { hostSystem } from './capture/create-capture.ts'
 import type { ProxyOptions, Shared } from './options.ts'
 
 export interface DataPath {
@@ -123,14 +123,14 @@ export const createDataPath = async (
     await accessLog.close()
     connectionLog.close()
   }
-  const mode = new UserspaceMode(
+  const mode = new UserspaceMode({
     capture,
     relay,
-    isOwnAddress,
+    isLocal: isOwnAddress,
     nodeClients,
-    deps.orders,
+    orders: deps.orders,
     ended,
-  )
+  })
   return {
     relay,
     mode,

@@ -1,4 +1,4 @@
-import type { CaptureName } from '../capture/fallback-capture.ts'
+import type { CaptureName } from '../capture/capture.ts'
 import type { PortRange } from '../capture/proxy-ports.ts'
 import type { ModeRequest } from '../mode/fallback-mode.ts'
 import type { ModeName, Periods } from '../mode/mode.ts'

@@ -1,5 +1,5 @@
 import { cleanUp } from '../kernel/cleanup/clean-up.ts'
-import type { Kind, Stay } from '../kernel/cleanup/leftover.ts'
+import type { Kind, Stay } from '../kernel/cleanup/clean-up.ts'
 import type { Problem } from '../model/snapshot.ts'
 import type { Log } from '../observe/log.ts'
 

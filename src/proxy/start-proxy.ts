@@ -6,8 +6,8 @@ import type { ModeName } from '../mode/mode.ts'
 import { Reconciler } from '../mode/reconciler.ts'
 import { Registry } from '../model/registry.ts'
 import type { Problem } from '../model/snapshot.ts'
-import { AnnotationEvents } from '../observe/annotation-events.ts'
-import { ChangeLog } from '../observe/change-log.ts'
+import { AnnotationEvents } from '../observe/state-log.ts'
+import { ChangeLog } from '../observe/state-log.ts'
 import { Health } from '../observe/health.ts'
 import type { ControlServer } from '../observe/control-server.ts'
 import type { LogFields } from '../observe/log.ts'
@@ -38,7 +38,7 @@ import { type ConnectTimePart, createConnectTime } from './connect-time.ts'
 import { noNode, type ProxyDeps, type RunningProxy, type Shared } from './options.ts'
 import { type ProxyServers, startServers } from './servers.ts'
 import { ServiceChecks } from './service-checks.ts'
-import { sayEnded } from './control/orders.ts'
+import { sayEnded } from './control/endpoint-orders.ts'
 import { createTraffic, type Traffic } from './traffic.ts'
 
 const longestReloadMs = 10_000
@@ -117,19 +117,13 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
   const parts = { registry, checks, traffic, connectTime, source, emit, serverProblems }
   const control: Control = createControl({ ...shared, ...parts })
   const { reconciler } = control
+  const isDraining = () => draining
   const admin = createAdmin({
-    version: options.version,
-    clock,
-    log,
-    source,
+    ...shared,
+    ...parts,
     node,
-    registry,
-    traffic,
-    connectTime,
     control,
-    orders,
-    checks,
-    isDraining: () => draining,
+    isDraining,
     quit: deps.quit,
   })
   const startAll = async (): Promise<ProxyServers> => {

@@ -2,6 +2,7 @@ import type { Health } from '../health/health-checker.ts'
 import type { Change } from '../model/service.ts'
 import type { Problem } from '../model/snapshot.ts'
 import type { AddressPort } from '../util/ip.ts'
+import { UsherError } from '../util/usher-error.ts'
 
 /** Where a source's changes go. A batch is applied as one: half of it is never seen. */
 export interface SourceSink {
@@ -51,3 +52,6 @@ export interface Source {
   status(): SourceStatus
   close(): Promise<void>
 }
+
+/** For a source whose first state can't be read, and waiting would not help. */
+export const badSource = (why: string): UsherError => new UsherError('BAD_SOURCE', why)

@@ -1,4 +1,4 @@
-import { canonicalIp, familyOf, type IpFamily } from './ip.ts'
+import { addressBytes, addressText, canonicalIp, familyOf, type IpFamily } from './ip.ts'
 
 /** A block of addresses of one family. */
 export interface Cidr {
@@ -72,34 +72,15 @@ const and = (a = 0, b = 0): number => (a & b) >>> 0
 export const addressWords = (address: string): readonly number[] | undefined => {
   const ip = familyOf(address) === 'IPv4' ? address : canonicalIp(address)
   if (ip === undefined) return undefined
-  if (!ip.includes(':')) return [wordOf(ip.split('.').map(Number), 8)]
-  const [head = '', tail] = ip.split('::')
-  const left = groupsOf(head)
-  const right = groupsOf(tail ?? '')
-  const gap = Array.from({ length: 8 - left.length - right.length }, () => 0)
-  const groups = [...left, ...gap, ...right]
-  return [0, 2, 4, 6].map(i => wordOf(groups.slice(i, i + 2), 16))
+  const bytes = addressBytes(ip)
+  return Array.from({ length: bytes.length / 4 }, (_, i) =>
+    wordOf(bytes.slice(4 * i, 4 * i + 4)),
+  )
 }
 
 /** Big-endian; multiplied, because a shift into bit 31 would turn negative. */
-const wordOf = (parts: readonly number[], bits: number): number =>
-  parts.reduce((word, part) => word * 2 ** bits + part, 0)
+const wordOf = (bytes: readonly number[]): number =>
+  bytes.reduce((word, byte) => word * 256 + byte, 0)
 
-/** Of one side of `::`. Canonical addresses may still end in dotted decimals. */
-const groupsOf = (text: string): number[] =>
-  text === ''
-    ? []
-    : text.split(':').flatMap(group => {
-        if (!group.includes('.')) return parseInt(group, 16)
-        const word = wordOf(group.split('.').map(Number), 8)
-        return [Math.floor(word / 0x1_0000), word % 0x1_0000]
-      })
-
-const textOf = (words: readonly number[]): string => {
-  if (words.length === 1) {
-    return [24, 16, 8, 0].map(shift => ((words[0] ?? 0) >>> shift) & 255).join('.')
-  }
-  const groups = words.flatMap(word => [word >>> 16, word & 0xffff])
-  const text = groups.map(group => group.toString(16)).join(':')
-  return canonicalIp(text) ?? text
-}
+const textOf = (words: readonly number[]): string =>
+  addressText(words.flatMap(word => [24, 16, 8, 0].map(shift => (word >>> shift) & 255)))

@@ -5,6 +5,12 @@ export type IpFamily = 'IPv4' | 'IPv6'
 
 export const ipFamilies: readonly IpFamily[] = ['IPv4', 'IPv6']
 
+/** One of a thing for each family. */
+export const perFamily = <T>(make: (family: IpFamily) => T): Record<IpFamily, T> => ({
+  IPv4: make('IPv4'),
+  IPv6: make('IPv6'),
+})
+
 /** The family of a literal address, or undefined when the text is not one. */
 export const familyOf = (address: string): IpFamily | undefined => {
   const version = isIP(address)
@@ -122,4 +128,13 @@ const groupBytes = (text: string): number[] => {
     const value = Number.parseInt(group, 16)
     return [value >> 8, value & 0xff]
   })
+}
+
+/** The other way round: of 4 or 16 bytes, canonical. */
+export const addressText = (bytes: ArrayLike<number>): string => {
+  if (bytes.length === 4) return Array.from(bytes).join('.')
+  const groups = Array.from({ length: 8 }, (_, i) =>
+    (((bytes[2 * i] ?? 0) << 8) | (bytes[2 * i + 1] ?? 0)).toString(16),
+  )
+  return canonicalIp(groups.join(':')) ?? ''
 }

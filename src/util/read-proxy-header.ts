@@ -1,4 +1,10 @@
-import { type AddressPort, canonicalIp, familyOf, type IpFamily } from './ip.ts'
+import {
+  type AddressPort,
+  addressText,
+  canonicalIp,
+  familyOf,
+  type IpFamily,
+} from './ip.ts'
 import { mostHeaderBytes, v2, v2Signature } from './proxy-header.ts'
 
 /** The longest header of v2 that is taken, with what is in it beside addresses, which is skipped. */
@@ -80,13 +86,4 @@ const addressesOf = (body: Buffer, family: IpFamily): ProxiedClient['addresses']
     port: body.readUInt16BE(2 * size + 2 * which),
   })
   return { source: end(0), destination: end(1) }
-}
-
-const addressText = (bytes: Buffer): string => {
-  if (bytes.length === 4) return bytes.join('.')
-  const groups = Array.from({ length: 8 }, (_, i) =>
-    bytes.readUInt16BE(2 * i).toString(16),
-  )
-  const text = groups.join(':')
-  return canonicalIp(text) ?? text
 }

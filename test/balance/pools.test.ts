@@ -1,6 +1,5 @@
 import t from 'tap'
-import { LeastConnections } from '../../src/balance/least-connections.ts'
-import { RandomChoice } from '../../src/balance/random-choice.ts'
+import { LeastConnections, RandomChoice } from '../../src/balance/random-choice.ts'
 
 interface Target {
   readonly key: string

@@ -1,4 +1,4 @@
-import { hostLock } from '../../src/kernel/keeper/host-lock.ts'
+import { SocketLock } from '../../src/kernel/keeper/host-lock.ts'
 import { systemClock } from '../../src/util/clock.ts'
 
 /** Takes the lock, says so, and holds it until it is told to let go or is killed. */
@@ -6,7 +6,7 @@ const [self = ''] = process.argv.slice(2)
 const say = (text: string): void => {
   process.stdout.write(`${text}\n`)
 }
-const lock = hostLock({
+const lock = new SocketLock({
   clock: systemClock,
   self,
   waiting: holder => say(`waiting for ${holder}`),

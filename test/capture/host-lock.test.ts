@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
-import { hostLock } from '../../src/kernel/keeper/host-lock.ts'
+import { SocketLock } from '../../src/kernel/keeper/host-lock.ts'
 import { systemClock } from '../../src/util/clock.ts'
 import { onLinux } from '../support/connection.ts'
 import { makeNetns, whyNoNetns } from '../support/netns.ts'
@@ -62,7 +62,12 @@ t.test('the lock of the host', async t => {
 
   t.test('its name is the same with any Node', onLinux, async t => {
     const own = `${name}-node`
-    const lock = hostLock({ clock: systemClock, self: '', waiting: () => {}, name: own })
+    const lock = new SocketLock({
+      clock: systemClock,
+      self: '',
+      waiting: () => {},
+      name: own,
+    })
     t.equal(await lock.acquire(), true)
     t.teardown(() => lock.release())
     // The kernel shows a zero as an @; before version 22 Node fills names up with them.
@@ -75,7 +80,7 @@ t.test('the lock of the host', async t => {
     const waiting = (holder: string): void => {
       told.push(holder)
     }
-    return { told, lock: hostLock({ clock: systemClock, self, waiting, name }) }
+    return { told, lock: new SocketLock({ clock: systemClock, self, waiting, name }) }
   }
 
   t.test(

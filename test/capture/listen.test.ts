@@ -1,8 +1,11 @@
-import t from 'tap'
 import { setImmediate as turn } from 'node:timers/promises'
+import t from 'tap'
 import type { Capture, VipPlacement } from '../../src/capture/capture.ts'
-import { boundProxyAddress, listenCapture } from '../../src/capture/listen.ts'
-import type { ListenCaptureDeps } from '../../src/capture/place-service-port.ts'
+import {
+  boundProxyAddress,
+  ListenCapture,
+  type ListenCaptureDeps,
+} from '../../src/capture/listen.ts'
 import {
   bindAddresses,
   interfaceAddresses,
@@ -40,7 +43,7 @@ const at = (port: number, ...addresses: string[]) =>
 /** One capture for the same things, so that it has seen what was placed before. */
 const captures = new WeakMap<ListenCaptureDeps, Capture>()
 const captureOf = (with_: ListenCaptureDeps): Capture => {
-  const capture = captures.get(with_) ?? listenCapture(with_)
+  const capture = captures.get(with_) ?? new ListenCapture(with_)
   captures.set(with_, capture)
   return capture
 }
@@ -68,7 +71,7 @@ t.test(
     const vips = [clusterIp('10.0.0.1'), clusterIp('10.0.0.2', 8080)]
     const one = servicePort('web', { vips })
     const six = servicePort('web', { family: 'IPv6', vips: [clusterIp('fd00::1')] })
-    const [first, second] = await listenCapture(deps()).place([one, six])
+    const [first, second] = await new ListenCapture(deps()).place([one, six])
     t.equal(first?.servicePort, one)
     t.strictSame(
       first?.vips.map(({ vip }) => vip),
@@ -328,7 +331,7 @@ t.test('what was placed stays the same object', async t => {
     probes += 1
     return own.has(one)
   })
-  const capture = listenCapture(deps({ localAddresses }))
+  const capture = new ListenCapture(deps({ localAddresses }))
   const [a, b, c] = ['a', 'b', 'c'].map((name, i) =>
     servicePort(name, { vips: [clusterIp(`10.0.0.${i}`)] }),
   )

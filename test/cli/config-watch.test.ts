@@ -1,9 +1,16 @@
-import { mkdtemp, rename, rm, symlink, utimes, writeFile } from 'node:fs/promises'
-import { readFile } from 'node:fs/promises'
+import {
+  mkdtemp,
+  rename,
+  rm,
+  symlink,
+  utimes,
+  writeFile,
+  readFile,
+} from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { ConfigWatch } from '../../src/cli/config-watch.ts'
+import { watchConfigMeaning } from '../../src/cli/run.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 import { until } from '../support/until.ts'
 
@@ -15,7 +22,7 @@ const fixture = async (t: Test) => {
   await writeFile(path, '{"mode":"a"}')
   const clock = new FakeClock()
   const seen = { reads: 0, changed: 0, unusable: [] as string[] }
-  const watch = new ConfigWatch({
+  const close = watchConfigMeaning({
     clock,
     current: { mode: 'a' },
     read: async () => {
@@ -28,7 +35,7 @@ const fixture = async (t: Test) => {
     changed: () => (seen.changed += 1),
     unusable: reason => seen.unusable.push(reason),
   })
-  t.teardown(() => watch.close())
+  t.teardown(close)
   /** Lets it look, and waits until it has and is ready for another look (or closed). */
   const look = async (): Promise<void> => {
     const { reads } = seen
@@ -38,7 +45,7 @@ const fixture = async (t: Test) => {
       () => seen.reads > reads && clock.waiting + seen.changed > 0,
     )
   }
-  return { directory, path, clock, seen, watch, look }
+  return { directory, path, clock, seen, close, look }
 }
 
 t.test('a file that means something else asks for a restart, once', async t => {
@@ -88,8 +95,8 @@ t.test('an unusable file is told once, and what comes after it still counts', as
 })
 
 t.test('after close nobody looks', async t => {
-  const { path, seen, watch, clock } = await fixture(t)
-  watch.close()
+  const { path, seen, close, clock } = await fixture(t)
+  close()
   await writeFile(path, '{"mode":"b"}')
   clock.advance(10_000)
   t.equal(clock.waiting, 0)

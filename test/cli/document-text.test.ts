@@ -1,8 +1,8 @@
 import t from 'tap'
 import { parse } from 'yaml'
 import { jsonText, yamlText } from '../../src/cli/document-text.ts'
-import { printListing } from '../../src/cli/get-output.ts'
-import { printerOf } from '../../src/cli/tap-output.ts'
+import { printListing } from '../../src/cli/get.ts'
+import { printerOf } from '../../src/cli/tap.ts'
 import { keptIo } from '../support/kept-io.ts'
 
 const hostile = 'a\u001B[31m\u007F\u009B2Jb\u202Ec\u2066d\u2069 \u0085\r\n\té€🙂'
@@ -24,7 +24,7 @@ t.test('nothing that drives a terminal is printed, and nothing is lost', async t
 t.test('so do lists, and connections as they end', async t => {
   const { io, printed } = keptIo()
   const items = [{ name: hostile, document, row: () => [] }]
-  const listing = { kind: 'X', one: 'x', table: [], items, left: 0 }
+  const listing = { kind: 'X', one: 'x', head: () => [], items, left: 0 }
   for (const output of ['json', 'yaml'] as const)
     await printListing(
       listing as unknown as Parameters<typeof printListing>[0],

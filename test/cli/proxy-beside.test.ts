@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
-import { proxyBeside } from '../../src/cli/proxy-beside.ts'
+import { proxyBeside } from '../../src/cli/cleanup.ts'
 import type { NodeProxy } from '../../src/kernel/cleanup/node-proxy.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 import { keptIo } from '../support/kept-io.ts'

@@ -1,8 +1,8 @@
 import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
-import { routeItem } from '../../src/cli/get-items.ts'
-import { statusText } from '../../src/cli/status-view.ts'
+import { routeItem } from '../../src/cli/listings.ts'
+import { statusText } from '../../src/cli/status.ts'
 import { status } from '../../src/cli/status.ts'
 import { bytesForPeople, forPeople, visible, wrap } from '../../src/cli/words.ts'
 import type {

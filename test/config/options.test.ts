@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import t from 'tap'
-import type { CaptureName } from '../../src/capture/fallback-capture.ts'
+import type { CaptureName } from '../../src/capture/capture.ts'
 import { commandNames, type Command } from '../../src/config/commands.ts'
 import {
   valueAt,
@@ -288,7 +288,7 @@ t.test('resolvers are addresses, with a port or DNS’s own', async t => {
   t.match(refusal('run', '--resolver=10.0.0.1'), '--resolver is a flag of usher sidecar')
   t.match(
     refusal('status', '--control-socket=/a'),
-    /is a flag of usher run, sidecar, .* get, top, tap, explain or close only/,
+    /is a flag of usher run, sidecar, .* close, get, top, tap or explain only/,
   )
 })
 

@@ -100,8 +100,8 @@ t.test('a file of kube-proxy 1.25 in userspace mode means what it meant', async 
   )
   t.strictSame(settings.localClients, { clusterCidrs: [], nodeCidrs: true })
   t.strictSame(settings.warnings, [
-    'configSyncPeriod has no effect here: everything is gone through again at each --sync-period',
     'ipvs.excludeCIDRs and conntrack.maxPerCore have no effect in userspace mode',
+    'configSyncPeriod has no effect here: everything is gone through again at each --sync-period',
     'enableProfiling has no effect here: Usher has no profiles to serve',
     'Usher has no feature gates: AllAlpha changes nothing',
   ])

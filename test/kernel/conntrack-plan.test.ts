@@ -5,7 +5,7 @@ import {
   type EntryFilter,
   type FlowHost,
   type FlowVip,
-} from '../../src/kernel/conntrack-plan.ts'
+} from '../../src/kernel/conntrack.ts'
 import { cidrContains, parseCidr } from '../../src/util/cidr.ts'
 import type { IpFamily } from '../../src/util/ip.ts'
 

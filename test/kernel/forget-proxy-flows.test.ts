@@ -3,7 +3,7 @@ import { type RunTool, ToolError, type ToolFailure } from '../../src/kernel/run-
 import { ipFamilies } from '../../src/util/ip.ts'
 import { makeNetns, whyNoNetns } from '../support/netns.ts'
 import { proxyAddressOf } from '../../src/kernel/proxy-address.ts'
-import { forgetProxyFlows, forgetWaiting } from '../../src/kernel/forget-proxy-flows.ts'
+import { forgetProxyFlows, forgetWaiting } from '../../src/kernel/conntrack.ts'
 
 const why = await whyNoNetns('conntrack')
 

@@ -1,12 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import t, { type Test } from 'tap'
-import type { Capture } from '../../src/capture/capture.ts'
-import { ExclusiveCapture } from '../../src/capture/exclusive.ts'
-import { hostLock } from '../../src/kernel/keeper/host-lock.ts'
+import { type Capture, ExclusiveCapture } from '../../src/capture/capture.ts'
+import { SocketLock } from '../../src/kernel/keeper/host-lock.ts'
 import { StoppableTools } from '../../src/kernel/run-tool.ts'
 import { plainSettings } from '../../src/kernel/proxier.ts'
-import type { ModeStep } from '../../src/mode/fallback-mode.ts'
-import { FallbackMode } from '../../src/mode/fallback-mode.ts'
+import { type ModeStep, FallbackMode } from '../../src/mode/fallback-mode.ts'
 import { KernelMode } from '../../src/mode/kernel-mode.ts'
 import type { Snapshot } from '../../src/model/snapshot.ts'
 import { systemClock } from '../../src/util/clock.ts'
@@ -29,7 +27,7 @@ const twoUshers = async (t: Test) => {
   const name = `usher-test-${randomBytes(6).toString('hex')}`
   const told: string[] = []
   const lock = (self: string) =>
-    hostLock({
+    new SocketLock({
       clock: systemClock,
       self,
       name,

@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { VipPlacement } from '../../src/capture/capture.ts'
-import { relayFronts } from '../../src/mode/fronts.ts'
+import { relayFronts } from '../../src/mode/userspace.ts'
 import type { Endpoint, ServicePort, Target, VipKind } from '../../src/model/snapshot.ts'
 import { rangesOf } from '../../src/util/address-ranges.ts'
 import { endpoint } from '../support/objects.ts'

@@ -1,8 +1,11 @@
 import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
-import { HybridMode, type RelayMode } from '../../src/mode/hybrid-mode.ts'
+import {
+  HybridMode,
+  type RelayMode,
+  ServiceSplitter,
+} from '../../src/mode/hybrid-mode.ts'
 import type { Mode } from '../../src/mode/mode.ts'
-import { ServiceSplitter } from '../../src/mode/split-services.ts'
 import type { ServicePort, Snapshot } from '../../src/model/snapshot.ts'
 import { clusterIp, nodePort, servicePort } from '../support/service-ports.ts'
 

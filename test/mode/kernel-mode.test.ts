@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { hostLock } from '../../src/kernel/keeper/host-lock.ts'
-import type { FlowVip } from '../../src/kernel/conntrack-plan.ts'
+import { SocketLock } from '../../src/kernel/keeper/host-lock.ts'
+import type { FlowVip } from '../../src/kernel/conntrack.ts'
 import { type KernelSettings, plainSettings } from '../../src/kernel/proxier.ts'
 import { StoppableTools } from '../../src/kernel/run-tool.ts'
 import { KernelMode, type KernelModeDeps } from '../../src/mode/kernel-mode.ts'
@@ -32,7 +32,7 @@ const setUp = (t: Test, over: Partial<KernelModeDeps> = {}, lockName = freshLock
   const told: string[] = []
   const forgotten: (readonly FlowVip[])[] = []
   const guarded: boolean[] = []
-  const lock = hostLock({
+  const lock = new SocketLock({
     clock: systemClock,
     self: 'a test',
     name: lockName,

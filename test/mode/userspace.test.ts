@@ -1,6 +1,6 @@
 import t from 'tap'
 import * as objects from '../support/objects.ts'
-import { boundProxyAddress, listenCapture } from '../../src/capture/listen.ts'
+import { boundProxyAddress, ListenCapture } from '../../src/capture/listen.ts'
 import { LocalAddresses } from '../../src/capture/local-addresses.ts'
 import { ProxyPorts } from '../../src/capture/proxy-ports.ts'
 import { bindsOf } from '../../src/mode/edge-index.ts'
@@ -70,10 +70,10 @@ class RecordingRelay implements Relay {
 }
 
 /** Nothing is ordered. */
-const noOrders = { apply: (listeners: readonly RelayListener[]) => listeners }
+const orders = { apply: (listeners: readonly RelayListener[]) => listeners }
 
 /** Who is on the node is not known here. */
-const noWatch = { look: () => {}, stop: () => {} }
+const nodeClients = { look: () => {}, stop: () => {} }
 
 /** The mode on a host that owns 127.0.0.0/8, fd00::/16 and the wildcards. */
 const fixture = () => {
@@ -81,7 +81,7 @@ const fixture = () => {
   const relay = new RecordingRelay()
   const own = /^(127\.|fd00:|0\.0\.0\.0$|::$)/
   const range = { first: 40_000, last: 40_009 }
-  const capture = listenCapture({
+  const capture = new ListenCapture({
     mode: 'listen',
     proxyAddress: boundProxyAddress('::'),
     proxyPortRange: range,
@@ -94,7 +94,7 @@ const fixture = () => {
     ofInterfaces: family => (family === 'IPv4' ? ['127.0.0.1', '192.0.2.1'] : ['::1']),
   })
   const isLocal = (address: string): boolean => address.startsWith('127.')
-  const mode = new UserspaceMode(capture, relay, isLocal, noWatch, noOrders)
+  const mode = new UserspaceMode({ capture, relay, isLocal, nodeClients, orders })
   const sync = async (...changes: Change[]): Promise<readonly RelayListener[]> => {
     registry.apply(changes)
     await mode.sync(ipFamilies.map(family => registry.snapshot(family)))
@@ -340,7 +340,7 @@ t.test('changes', async t => {
 
 t.test('what cannot be captured keeps its listener without a bind', async t => {
   const relay = new RecordingRelay()
-  const capture = listenCapture({
+  const capture = new ListenCapture({
     mode: 'local',
     proxyAddress: boundProxyAddress('127.0.0.1'),
     proxyPortRange: undefined,
@@ -350,7 +350,7 @@ t.test('what cannot be captured keeps its listener without a bind', async t => {
   const registry = new Registry()
   registry.apply([service()])
   const isLocal = (address: string): boolean => address.startsWith('127.')
-  const mode = new UserspaceMode(capture, relay, isLocal, noWatch, noOrders)
+  const mode = new UserspaceMode({ capture, relay, isLocal, nodeClients, orders })
   await mode.sync([registry.snapshot('IPv4')])
   t.strictSame(relay.applied[0]?.[0]?.fronts, [])
   t.match(mode.placements, [{ vips: [{ capture: 'not captured' }] }])

@@ -141,40 +141,50 @@ t.test('a node port, whether the Node came before or after the Service', async t
 t.test('no Service has the port of a server of Usher’s own on this host', async t => {
   const server = { address: '0.0.0.0', port: 10_256, flag: '--healthz-bind-address' }
   const onLoopback = { ...server, address: '127.0.0.1' }
-  const ports = [portSpec({ name: '', port: server.port })]
+  const atPort = [portSpec({ name: '', port: server.port })]
   const nodePort = [portSpec({ name: '', nodePort: server.port })]
   const table = [
     ['a node port', { ports: nodePort }, server, ['ClusterIP']],
     ['of a server on loopback', { ports: nodePort }, onLoopback, ['ClusterIP']],
-    ['the Node’s address', { ports, externalIPs: ['192.0.2.1'] }, server, ['ClusterIP']],
-    ['the host’s', { ports, loadBalancerIPs: ['192.0.2.2'] }, server, ['ClusterIP']],
-    ['a ClusterIP there', { ports, clusterIPs: ['192.0.2.2'] }, server, []],
+    [
+      'the Node’s address',
+      { ports: atPort, externalIPs: ['192.0.2.1'] },
+      server,
+      ['ClusterIP'],
+    ],
+    [
+      'the host’s',
+      { ports: atPort, loadBalancerIPs: ['192.0.2.2'] },
+      server,
+      ['ClusterIP'],
+    ],
+    ['a ClusterIP there', { ports: atPort, clusterIPs: ['192.0.2.2'] }, server, []],
     [
       'not on loopback',
-      { ports, externalIPs: ['192.0.2.1'] },
+      { ports: atPort, externalIPs: ['192.0.2.1'] },
       onLoopback,
       ['ClusterIP', 'ExternalIP'],
     ],
     [
       'not elsewhere',
-      { ports, externalIPs: ['192.0.2.3'] },
+      { ports: atPort, externalIPs: ['192.0.2.3'] },
       server,
       ['ClusterIP', 'ExternalIP'],
     ],
     [
       'nor over UDP',
-      { ports: nodePort.map(one => ({ ...one, protocol: 'UDP' as const })) },
+      { ports: [portSpec({ name: '', nodePort: server.port, protocol: 'UDP' })] },
       server,
       ['ClusterIP', 'NodePort'],
     ],
   ] as const
-  for (const [why, service, own, vips] of table) {
+  for (const [why, over, own, vips] of table) {
     let servers: (typeof own)[] = []
     const registry = new Registry({
       nodeName: 'n1',
       host: { servers: () => servers, has: address => address === '192.0.2.2' },
     })
-    registry.apply([put(node('n1', { addresses: ['192.0.2.1'] })), named(service)])
+    registry.apply([put(node('n1', { addresses: ['192.0.2.1'] })), named(over)])
     registry.problems()
     servers = [own]
     t.same(vipsOf(registry), vips, why)

@@ -3,7 +3,7 @@ import * as fc from 'fast-check'
 import t from 'tap'
 import type { EndpointSpec, Protocol } from '../../src/model/service.ts'
 import type { Endpoint } from '../../src/model/snapshot.ts'
-import { mergeSlices } from '../../src/model/slice-merge.ts'
+import { mergeSlices } from '../../src/model/service-ports.ts'
 import { endpoint, notReady, slice, terminating } from '../support/objects.ts'
 
 const http = { family: 'IPv4', portName: 'http', protocol: 'TCP' } as const

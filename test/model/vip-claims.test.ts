@@ -1,10 +1,8 @@
 import assert from 'node:assert/strict'
 import * as fc from 'fast-check'
 import t from 'tap'
-import { claimsOf } from '../../src/model/claim.ts'
+import { claimsOf, serviceProblems, VipClaims } from '../../src/model/claim.ts'
 import type { Service, ServicePortSpec } from '../../src/model/service.ts'
-import { serviceProblems } from '../../src/model/service-problems.ts'
-import { VipClaims } from '../../src/model/vip-claims.ts'
 import * as objects from '../support/objects.ts'
 import { portSpec } from '../support/objects.ts'
 

@@ -1,8 +1,11 @@
-import { request as httpRequest } from 'node:http'
-import type { IncomingHttpHeaders, RequestOptions } from 'node:http'
+import {
+  request as httpRequest,
+  type IncomingHttpHeaders,
+  type RequestOptions,
+} from 'node:http'
 import type { Test } from 'tap'
 import type { Routes } from '../../src/observe/admin-routes.ts'
-import { startAdminServer } from '../../src/observe/admin-server.ts'
+import { startAdminServer } from '../../src/proxy/servers.ts'
 import { createLog } from '../../src/observe/log.ts'
 import type { Bind } from '../../src/relay/relay.ts'
 import { splitHostPort } from '../../src/util/ip.ts'

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { AnnotationEvents } from '../../src/observe/annotation-events.ts'
+import { AnnotationEvents } from '../../src/observe/state-log.ts'
 import type { ClusterEvent } from '../../src/source/kubernetes/event-body.ts'
 
 const problem = (name: string, key: string, message = 'is unknown') => ({

@@ -1,5 +1,4 @@
 import { readFileSync } from 'node:fs'
-import { Registry } from 'prom-client'
 import t from 'tap'
 import { bindMetrics, writeMetrics } from '../../src/observe/exposition.ts'
 import { createMetrics } from '../../src/observe/metrics.ts'
@@ -38,7 +37,6 @@ t.test('the text of all metrics is as scrapers know it, byte for byte', async t 
   const sync = syncMetrics()
   const probes = probeCounts()
   const metrics = createMetrics({
-    registry: new Registry(),
     stats: () => relayStats(),
     health: () => ({ healthy: true, sourceOk: false, version }),
     more: () => [

@@ -3,11 +3,14 @@ import t from 'tap'
 import type { Placement } from '../../src/capture/capture.ts'
 import type { EndpointSpec } from '../../src/model/service.ts'
 import type { Endpoint, ServicePort, Snapshot, Target } from '../../src/model/snapshot.ts'
-import { buildStatusDocument, writeStatus } from '../../src/observe/status-document.ts'
-import type { StatusInput } from '../../src/observe/status-document.ts'
+import {
+  buildStatusDocument,
+  writeStatus,
+  type StatusInput,
+} from '../../src/observe/status-document.ts'
 import { bindText } from '../../src/observe/status-service-port.ts'
 import type { Bind, BindState, ListenerStats } from '../../src/relay/relay.ts'
-import { loopbackKey } from '../../src/mode/split-services.ts'
+import { loopbackKey } from '../../src/mode/hybrid-mode.ts'
 import { newCounters } from '../../src/relay/counters.ts'
 import { endpoint as endpointSpec, notReady, terminating } from '../support/objects.ts'
 import { servicePort as plainServicePort } from '../support/service-ports.ts'

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { wouldGet } from '../../src/cli/explain-words.ts'
+import { wouldGet } from '../../src/cli/explain.ts'
 import type { AnswerOf } from '../../src/observe/control-protocol.ts'
 import { notThere } from '../../src/relay/questions.ts'
 import { order } from '../support/control-socket.ts'

@@ -1,6 +1,6 @@
 import t from 'tap'
 import * as v from 'valibot'
-import { queryRequest } from '../../src/proxy/control/query-request.ts'
+import { queryRequest } from '../../src/proxy/control/carry-out.ts'
 
 const fields = {
   routes: v.optional(v.pipe(v.array(v.string()), v.minLength(1))),

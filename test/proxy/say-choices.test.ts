@@ -8,7 +8,7 @@ import {
   modeWarning,
   sayFallBack,
   sayMode,
-} from '../../src/proxy/say-choices.ts'
+} from '../../src/proxy/traffic.ts'
 
 const recorder = () => {
   const said: [level: string, fields: LogFields, text: string][] = []

@@ -3,7 +3,7 @@ import { silentObserver } from '../../src/relay/relay.ts'
 import { relayLimits, relayOptions } from '../../src/cli/relay-limits.ts'
 import { parseOptions } from '../../src/config/parse.ts'
 import type { Log, LogFields } from '../../src/observe/log.ts'
-import { sayRelay } from '../../src/proxy/say-choices.ts'
+import { sayRelay } from '../../src/proxy/traffic.ts'
 import {
   type ChosenRelay,
   makeRelay,

@@ -1,19 +1,14 @@
-import type { IpFamily } from '../../util/ip.ts'
+import { createHash } from 'node:crypto'
+import { type IpFamily, joinHostPort } from '../../util/ip.ts'
+import { Uses } from '../../kernel/elements/uses.ts'
 import type { Chain } from '../../kernel/xtables/wanted.ts'
 import { forEachYielding } from '../../util/yielding.ts'
 import type { VipRule } from '../vip-rule.ts'
 import { type FixedSettings, fixedChains } from './fixed-chains.ts'
 import { type Edit, Ledger } from './ledger.ts'
-import { partName } from '../../kernel/xtables/capture-names.ts'
-import { prefixMatch } from './packet-key.ts'
-import { type ChainPlan, PrefixTree } from './prefix-tree.ts'
-import {
-  entriesOf,
-  type Entry,
-  type GroupName,
-  groupNames,
-  groups,
-} from './rule-entries.ts'
+import { hostBlock, packetKey, prefixMatch } from './packet-key.ts'
+import { partName, own, rangesName } from '../../kernel/xtables/capture-names.ts'
+import type { Protocol } from '../../model/service.ts'
 
 /** What has to be done in the kernel after some VIPs have changed. */
 export interface LayoutChanges {
@@ -34,7 +29,7 @@ export class Layout {
   readonly ledger = new Ledger()
   readonly #plans: Readonly<Record<GroupName, ChainPlan>>
   readonly #rules = new Map<string, VipRule>()
-  readonly #users = new Map<string, number>()
+  readonly #users = new Uses()
   #isOvergrown = false
 
   private constructor(plans: Readonly<Record<GroupName, ChainPlan>>) {
@@ -151,23 +146,15 @@ export class Layout {
 
   #use(chain: Chain | undefined): void {
     if (chain === undefined) return
-    const users = this.#users.get(chain.name) ?? 0
-    this.#users.set(chain.name, users + 1)
-    if (users > 0) return
+    if (!this.#users.add(chain.name)) return
     this.ledger.declare('filter', chain.name)
     for (const line of chain.lines)
       this.ledger.add({ table: 'filter', chain: chain.name, line })
   }
 
   #unuse(chain: Chain | undefined): void {
-    if (chain === undefined) return
-    const users = this.#users.get(chain.name) ?? 0
-    if (users > 1) {
-      this.#users.set(chain.name, users - 1)
-      return
-    }
-    this.#users.delete(chain.name)
-    this.ledger.drop('filter', chain.name)
+    if (chain !== undefined && this.#users.remove(chain.name))
+      this.ledger.drop('filter', chain.name)
   }
 }
 
@@ -192,3 +179,246 @@ const planned = async (
     return trees[name].plan(root, number => partName(letter, number))
   })
 }
+
+/** A chain that a longer one sends all packets to whose key begins with `prefix`. */
+interface Part {
+  readonly from: string
+  readonly prefix: string
+  readonly chain: string
+}
+
+/** Which chain a rule belongs in; holds also for keys that were not there when planned. */
+interface ChainPlan {
+  /** The chain all packets come to first. */
+  readonly root: string
+  readonly parts: readonly Part[]
+  readonly chainOf: (key: string) => string
+}
+
+interface Node {
+  /** What all keys below have in common. */
+  prefix: string
+  /** Of a leaf: all; else those that are not longer than the prefix. */
+  keys: string[]
+  children: Map<string, Node> | undefined
+  chain: string
+}
+
+/** A chain of so many rules is looked through in a microsecond or two. */
+const mostInLeaf = 64
+/** Fewer are not worth a chain and a jump of their own. */
+const fewest = 4
+
+/**
+ * Spreads rules over chains by what their packets have in common, so that a packet meets
+ * some dozens of rules among 50 000, and that a rule is taken out of a short chain:
+ * iptables looks for it by comparing all rules of its chain.
+ *
+ * Keys are texts of digits, the address first; each digit is one step of the tree. The
+ * rules of a chain must exclude each other, for the order in it says nothing.
+ */
+export class PrefixTree {
+  #root: Node = { prefix: '', keys: [], children: undefined, chain: '' }
+
+  insert(key: string): void {
+    this.#root = insert(this.#root, key)
+  }
+
+  /** `nameOf` is asked for the names of the 1st, 2nd... chain besides the root. */
+  plan(rootName: string, nameOf: (number: number) => string): ChainPlan {
+    const parts: Part[] = []
+    const root = this.#root
+    const visit = (node: Node): void => {
+      for (const [digit, child] of node.children ?? []) {
+        if (child.children === undefined && child.keys.length <= fewest) {
+          node.children?.delete(digit)
+          continue
+        }
+        child.chain = nameOf(parts.length + 1)
+        const prefix = child.prefix.slice(0, node.prefix.length + 1)
+        parts.push({ from: node.chain, prefix, chain: child.chain })
+        visit(child)
+      }
+      // Known to the rules from now on; 50 000 keys are not kept twice.
+      node.keys = []
+    }
+    root.chain = rootName
+    visit(root)
+    return { root: rootName, parts, chainOf: key => find(root, key).chain }
+  }
+}
+
+const insert = (node: Node, key: string): Node => {
+  if (!key.startsWith(node.prefix)) return insertBeside(node, key)
+  if (node.children === undefined) {
+    if (node.keys.length === 0) node.prefix = key
+    node.keys.push(key)
+    if (node.keys.length > mostInLeaf) split(node)
+  } else if (key.length === node.prefix.length) {
+    node.keys.push(key)
+  } else {
+    const digit = key.charAt(node.prefix.length)
+    const child = node.children.get(digit)
+    node.children.set(digit, child === undefined ? leaf(key) : insert(child, key))
+  }
+  return node
+}
+
+const leaf = (key: string): Node => ({
+  prefix: key,
+  keys: [key],
+  children: undefined,
+  chain: '',
+})
+
+const insertBeside = (node: Node, key: string): Node => {
+  const prefix = common(node.prefix, key)
+  if (node.children === undefined) return insert({ ...node, prefix }, key)
+  const digit = node.prefix.charAt(prefix.length)
+  const children = new Map([[digit, node]])
+  return insert({ prefix, keys: [], children, chain: '' }, key)
+}
+
+const split = (node: Node): void => {
+  const longer = node.keys.filter(key => key.length > node.prefix.length)
+  // Of equal keys nothing can be told apart.
+  if (longer.length === 0) return
+  node.keys = node.keys.filter(key => key.length === node.prefix.length)
+  node.children = new Map()
+  for (const key of longer) insert(node, key)
+}
+
+const find = (node: Node, key: string): Node => {
+  if (node.children === undefined || !key.startsWith(node.prefix)) return node
+  const child = node.children.get(key.charAt(node.prefix.length))
+  return child === undefined ? node : find(child, key)
+}
+
+const common = (a: string, b: string): string => {
+  let length = 0
+  while (length < a.length && a[length] === b[length]) length++
+  return a.slice(0, length)
+}
+
+/** The groups of rules that are spread over several chains, and the chain each begins in. */
+export const groups = {
+  portals: { table: 'nat', root: own.portals, letter: 'P', keys: 'address' },
+  nodePorts: { table: 'nat', root: own.nodePorts, letter: 'N', keys: 'port' },
+  ofNode: { table: 'nat', root: own.ofNode, letter: 'L', keys: 'address' },
+  nodePortsOfNode: { table: 'nat', root: own.nodePortsOfNode, letter: 'M', keys: 'port' },
+  policies: { table: 'filter', root: own.begin, letter: 'F', keys: 'port' },
+  refused: { table: 'filter', root: own.refused, letter: 'R', keys: 'address' },
+  refusedNodePorts: {
+    table: 'filter',
+    root: own.refusedNodePorts,
+    letter: 'Q',
+    keys: 'port',
+  },
+} as const
+type GroupName = keyof typeof groups
+const groupNames = Object.keys(groups) as readonly GroupName[]
+
+/** One rule of iptables' for a VIP. Equal ones of several VIPs are one rule. */
+interface Entry {
+  readonly group: GroupName
+  readonly key: string
+  readonly line: string
+  /** A chain in `filter` that rules share and that is there while one of them needs it. */
+  readonly uses?: Chain
+}
+
+/**
+ * What one VIP needs. Who is served is led to its proxy port. Others keep the address, which the
+ * filter refuses or drops after the host's own NAT: that may have a use for a node's address and
+ * port (k3s#7561), and nothing that the proxy address itself refuses leaves the host. Only of a
+ * ClusterIP what is dropped is led to the proxy port, and dropped there: its address is refused.
+ */
+export const entriesOf = (rule: VipRule): readonly Entry[] => {
+  const { kind, address, protocol, port, outside, fromNode } = rule
+  const refused = outside === 'reject' && fromNode === 'reject'
+  const isClusterIp = kind === 'ClusterIP' && address !== undefined
+  const isLed = outside === 'forward' || fromNode === 'forward' || isClusterIp
+  const entries: Entry[] = refused || !isLed ? [] : [led(rule), ...policies(rule)]
+  // Also for the ports of a ClusterIP that no Service has.
+  if (isClusterIp) entries.push(refusedAddress(rule, address))
+  else if (outside !== 'forward') {
+    const group = address === undefined ? 'refusedNodePorts' : 'refused'
+    const dropped: Refusal = { target: 'DROP' }
+    const { target, uses } = refused ? refusal(rule.allowedClients) : dropped
+    const line = `${destination(rule)}${portMatch(protocol, port, rule.name)} -j ${target}`
+    entries.push({ group, key: packetKey(address, protocol, port), line, ...uses })
+  }
+  return entries
+}
+
+/** All clients, or those of the node alone. */
+const led = (rule: VipRule): Entry => {
+  const { address, protocol, port, name, to, outside, fromNode } = rule
+  const target = `DNAT --to-destination ${joinHostPort(to.address, to.port)}`
+  const [vips, nodePorts] =
+    outside !== 'forward' && fromNode === 'forward'
+      ? (['ofNode', 'nodePortsOfNode'] as const)
+      : (['portals', 'nodePorts'] as const)
+  return {
+    group: address === undefined ? nodePorts : vips,
+    key: packetKey(address, protocol, port),
+    line: `${destination(rule)}${portMatch(protocol, port, name)} -j ${target}`,
+  }
+}
+
+/** At the proxy port; the VIPs that share one have one policy. */
+const policies = (rule: VipRule): readonly Entry[] => {
+  const { protocol, to, name, allowedClients, outside, fromNode } = rule
+  const entry = (target: string): Entry => ({
+    group: 'policies',
+    key: packetKey(undefined, protocol, to.port),
+    line: `${portMatch(protocol, to.port, name)} -j ${target}`,
+  })
+  const entries: Entry[] = []
+  if (allowedClients !== undefined) {
+    const uses = rangesChain('S', allowedClients, 'RETURN')
+    entries.push({ ...entry(uses.name), uses })
+  }
+  if (outside !== 'forward' && fromNode !== 'forward') entries.push(entry('DROP'))
+  return entries
+}
+
+const refusedAddress = ({ family }: VipRule, address: string): Entry => ({
+  group: 'refused',
+  key: packetKey(address),
+  line: `-d ${hostBlock(address, family)} -j ${own.reject}`,
+})
+
+interface Refusal {
+  readonly target: string
+  readonly uses?: { readonly uses: Chain }
+}
+
+/** Clients outside of the ranges are not even refused. */
+const refusal = (ranges: readonly string[] | undefined): Refusal => {
+  if (ranges === undefined) return { target: own.reject }
+  const chain = rangesChain('T', ranges, own.reject)
+  return { target: chain.name, uses: { uses: chain } }
+}
+
+const rangesChain = (
+  letter: string,
+  ranges: readonly string[],
+  inside: string,
+): Chain => {
+  const sorted = ranges.toSorted()
+  const hash = createHash('sha256').update(sorted.join(' ')).digest('hex').slice(0, 12)
+  const lines = sorted.map(range => `-s ${range} -j ${inside}`)
+  return { name: rangesName(letter, hash), lines: [...lines, '-j DROP'] }
+}
+
+const destination = ({ address, family }: VipRule): string =>
+  address === undefined ? '' : `-d ${hostBlock(address, family)} `
+
+const portMatch = (protocol: Protocol, port: number, name: string): string => {
+  const low = protocol.toLowerCase()
+  return `-p ${low} -m comment --comment "${safe(name)}" -m ${low} --dport ${port}`
+}
+
+/** One line and no quotes, whatever it was; xt_comment takes 255 bytes. */
+const safe = (name: string): string => name.replaceAll(/[^\w./:-]/g, '_').slice(0, 255)

@@ -1,3 +1,4 @@
+import { Uses } from '../../kernel/elements/uses.ts'
 import type { TableName } from '../../kernel/xtables/wanted.ts'
 
 /** One line more or less in a chain. */
@@ -11,7 +12,7 @@ export interface Edit {
  * What Usher has in the kernel's chains: each line once, however many VIPs need it.
  */
 export class Ledger {
-  readonly #tables: Readonly<Record<TableName, Map<string, Map<string, number>>>> = {
+  readonly #tables: Readonly<Record<TableName, Map<string, Uses>>> = {
     filter: new Map(),
     nat: new Map(),
   }
@@ -19,7 +20,7 @@ export class Ledger {
   /** A chain may be empty; declaring it again changes nothing. */
   declare(table: TableName, chain: string): void {
     const chains = this.#tables[table]
-    if (!chains.has(chain)) chains.set(chain, new Map())
+    if (!chains.has(chain)) chains.set(chain, new Uses())
   }
 
   drop(table: TableName, chain: string): void {
@@ -28,19 +29,12 @@ export class Ledger {
 
   /** Whether the line is new in the kernel. The chain must have been declared. */
   add({ table, chain, line }: Edit): boolean {
-    const lines = this.#lines(table, chain)
-    const count = lines.get(line) ?? 0
-    lines.set(line, count + 1)
-    return count === 0
+    return this.#lines(table, chain).add(line)
   }
 
   /** Whether the line has to leave the kernel: no VIP needs it any more. */
   remove({ table, chain, line }: Edit): boolean {
-    const lines = this.#lines(table, chain)
-    const count = lines.get(line) ?? 0
-    if (count > 1) lines.set(line, count - 1)
-    else lines.delete(line)
-    return count === 1
+    return this.#lines(table, chain).remove(line)
   }
 
   has(table: TableName, chain: string): boolean {
@@ -58,10 +52,10 @@ export class Ledger {
 
   *lines(table: TableName): Generator<readonly [chain: string, line: string]> {
     for (const [chain, lines] of this.#tables[table])
-      for (const line of lines.keys()) yield [chain, line]
+      for (const line of lines.names()) yield [chain, line]
   }
 
-  #lines(table: TableName, chain: string): Map<string, number> {
+  #lines(table: TableName, chain: string): Uses {
     const lines = this.#tables[table].get(chain)
     if (lines === undefined) throw new Error(`no chain ${chain} in table ${table}`)
     return lines

@@ -1,20 +1,18 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { HostAddresses } from '../../kernel/host-addresses/host-addresses.ts'
 import type { Problem, ServicePort, Vip } from '../../model/snapshot.ts'
 import { type Cidr, cidrContains, parseCidr } from '../../util/cidr.ts'
-import type { IpFamily } from '../../util/ip.ts'
+import { type IpFamily, isLoopback, isWildcard } from '../../util/ip.ts'
 import { Turns } from '../../util/turns.ts'
 import { UntilDone, type UntilDoneDeps } from '../../kernel/keeper/until-done.ts'
-import type { Capture, Placement } from '../capture.ts'
-import { listenCapture } from '../listen.ts'
-import { type LocalAddresses, nodeAddresses } from '../local-addresses.ts'
-import {
-  addressProblems,
-  lostProblem,
-  refusedProblems,
-  whyNotHeld,
-} from './local-problems.ts'
-import { WantedAddresses } from './wanted-addresses.ts'
+import { type Capture, type Placement, listenerId } from '../capture.ts'
+import { ListenCapture } from '../listen.ts'
+import { type LocalAddresses, nodeAddresses, isOwnAddress } from '../local-addresses.ts'
 import { vipGroups } from '../vip-group.ts'
+import { permissionAdvice } from '../../kernel/permission-advice.ts'
+import { KeyedList } from '../../util/keyed-list.ts'
+import { listDiff } from '../../util/list-diff.ts'
+import { forEachYielding } from '../../util/yielding.ts'
 
 export interface LocalCaptureDeps extends UntilDoneDeps {
   readonly hostAddresses: HostAddresses
@@ -30,12 +28,6 @@ export interface LocalCaptureDeps extends UntilDoneDeps {
   /** Another program took addresses away; '' for `error` when they are back. */
   readonly repaired: (what: string, error: string) => void
 }
-
-/**
- * Without rules of the kernel's: VIPs become addresses of this host, and the relay listens
- * on them. Ranges of ClusterIPs become so as a whole where that is possible.
- */
-export const localCapture = (deps: LocalCaptureDeps): Capture => new LocalCapture(deps)
 
 const noneElsewhere = (): ReadonlyMap<string, string> => new Map()
 
@@ -53,7 +45,11 @@ interface Asked {
  */
 const everything: Readonly<Record<IpFamily, string>> = { IPv4: '0.0.0.0/0', IPv6: '::/0' }
 
-class LocalCapture implements Capture {
+/**
+ * Without rules of the kernel's: VIPs become addresses of this host, and the relay listens
+ * on them. Ranges of ClusterIPs become so as a whole where that is possible.
+ */
+export class LocalCapture implements Capture {
   readonly #deps: LocalCaptureDeps
   readonly #listen: Capture
   readonly #wanted = new WantedAddresses()
@@ -79,7 +75,7 @@ class LocalCapture implements Capture {
         return this.problems()
       }),
     )
-    this.#listen = listenCapture({
+    this.#listen = new ListenCapture({
       mode: 'local',
       proxyAddress: () => ({ reason: 'local has no proxy ports' }),
       proxyPortRange: undefined,
@@ -230,4 +226,169 @@ const localLimits = (servicePort: ServicePort, kind: Vip['kind']): string => {
     return 'clients outside of loadBalancerSourceRanges are reset once connected, as silence needs rules of the kernel'
   }
   return ''
+}
+
+/** So many single IPv6 addresses are felt: 0.1 ms at the start of each IPv6 connection. */
+const manyAddresses = 500
+
+/**
+ * Why a VIP is not an address of this host, for its placement. `error` is that of
+ * HostAddresses; undefined when it made the address the host's own, as far as is known.
+ */
+const whyNotHeld = (error: string | undefined): string => {
+  if (error === undefined) return ''
+  const advice = permissionAdvice(error)
+  return `it can't be made one: ${error}${advice && `; ${advice}`}`
+}
+
+/** VIPs that must not be taken, each with why, but for what this host has anyway. */
+const refusedProblems = (refused: ReadonlyMap<string, string>): readonly Problem[] =>
+  [...refused]
+    .filter(([address]) => !isOwnAddress(address))
+    .map(([address, why]) => problem(address, `this VIP is not taken: ${why}`))
+
+/** What is wrong; of single VIPs that it is, for their placements say the rest. */
+const addressProblems = (
+  errors: ReadonlyMap<string, string>,
+  wanted: ReadonlySet<string>,
+): readonly Problem[] => {
+  const problems: Problem[] = []
+  const missing = [...errors].filter(([cidr]) => isVip(cidr, wanted))
+  const [first] = missing
+  if (first !== undefined)
+    problems.push(
+      problem(
+        '',
+        `${missing.length} of ${wanted.size} VIPs can't be made addresses of this host, ${first.join(': ')}`,
+      ),
+    )
+  for (const [cidr, error] of errors) {
+    if (isVip(cidr, wanted)) continue
+    const isSingle = isSingleAddress(cidr)
+    // Of IPv6 ranges nothing else is expected, and every address is had for itself.
+    if (!isSingle && cidr.includes(':')) continue
+    const what = isSingle
+      ? "can't be given back"
+      : "can't be made this host's as a whole, only address by address"
+    problems.push(problem(cidr, `${what}: ${error}`))
+  }
+  const six = [...wanted].filter(address => address.includes(':')).length
+  if (six >= manyAddresses) problems.push(tooManyAddresses(six))
+  return problems
+}
+
+/** Of VIPs that were added to this host, which is said to have them, and has not. */
+const lostProblem = (lost: readonly string[]): Problem =>
+  problem(
+    lost[0] ?? '',
+    `${lost.length} of the VIPs that were added to this host are not there, this one first: another program takes them away`,
+  )
+
+const problem = (field: string, message: string): Problem => ({
+  object: 'capture local',
+  field,
+  message,
+})
+
+const isSingleAddress = (cidr: string): boolean =>
+  cidr.endsWith(cidr.includes(':') ? '/128' : '/32')
+
+const isVip = (cidr: string, wanted: ReadonlySet<string>): boolean =>
+  isSingleAddress(cidr) && wanted.has(cidr.slice(0, cidr.indexOf('/')))
+
+const tooManyAddresses = (count: number): Problem =>
+  problem(
+    'IPv6',
+    `${count} addresses on the loopback interface make the start of each IPv6 connection of this host slower, by about ${((count * 0.25) / 1000).toFixed(1)} ms; with net.ipv6.ip_nonlocal_bind=1 before Usher starts they would be routes, which cost nothing`,
+  )
+
+type AddressLists = readonly (readonly string[])[]
+
+/**
+ * The single addresses that the VIPs of ServicePorts need, beside the ranges that are the
+ * host's anyway.
+ */
+class WantedAddresses {
+  #lists = new KeyedList<ServicePort, readonly string[]>(listenerId)
+  #before: AddressLists = []
+  #ranges = ''
+  #addresses: ReadonlySet<string> = new Set()
+  #refused: ReadonlyMap<string, string> = new Map()
+
+  /** As of the last `take`. The same object while nothing changed. */
+  get addresses(): ReadonlySet<string> {
+    return this.#addresses
+  }
+
+  /** Those that must not be taken, each with why: they would be out of reach from here. */
+  get refused(): ReadonlyMap<string, string> {
+    return this.#refused
+  }
+
+  async take(
+    servicePorts: readonly ServicePort[],
+    ranges: readonly Cidr[],
+    elsewhere: ReadonlyMap<string, string>,
+  ): Promise<ReadonlySet<string>> {
+    const text = ranges.map(range => range.text).join()
+    const all = text !== this.#ranges
+    const lists = await this.#lists.update(
+      servicePorts,
+      (servicePort, before) => {
+        const now = addressesOf(servicePort, ranges)
+        return before && isDeepStrictEqual(before, now) ? before : now
+      },
+      { all },
+    )
+    const { before, after } = listDiff(this.#before, lists)
+    this.#before = lists
+    this.#ranges = text
+    const refused = await refusedAddresses(servicePorts, elsewhere)
+    const isSame = isDeepStrictEqual(refused, this.#refused)
+    if (before.length > 0 || after.length > 0 || !isSame)
+      this.#addresses = new Set(lists.flat().filter(address => !refused.has(address)))
+    this.#refused = refused
+    return this.#addresses
+  }
+}
+
+const addressesOf = ({ vips }: ServicePort, ranges: readonly Cidr[]): readonly string[] =>
+  vips
+    .map(({ address }) => address)
+    .filter(
+      address =>
+        !isWildcard(address) &&
+        !isLoopback(address) &&
+        !ranges.some(range => cidrContains(range, address)),
+    )
+
+/**
+ * Which external and load-balancer IPs are `elsewhere`, or the address of some endpoint: a pod's, or
+ * that of a node with a pod of its network. Made this host's own, such an address could be
+ * reached from here no more, by no client and at no port. A ClusterIP is no host's.
+ */
+const refusedAddresses = async (
+  servicePorts: readonly ServicePort[],
+  elsewhere: ReadonlyMap<string, string>,
+): Promise<ReadonlyMap<string, string>> => {
+  const external = new Set<string>()
+  const internal = new Set<string>()
+  await forEachYielding(servicePorts, ({ vips }) => {
+    for (const { kind, address } of vips)
+      if (kind === 'ClusterIP') internal.add(address)
+      else if (kind === 'ExternalIP' || kind === 'LoadBalancerIP') external.add(address)
+  })
+  const found = new Map<string, string>()
+  const refuse = (address: string, what: string) => {
+    if (!external.has(address) || internal.has(address)) return
+    const why = `it is ${what}, which would be out of reach; give the Service another`
+    found.set(address, why)
+  }
+  // Most clusters have none, and then endpoints, which are many, are not looked at.
+  if (external.size === 0) return found
+  await forEachYielding(servicePorts, ({ endpoints }) => {
+    for (const { address } of endpoints) refuse(address, 'the address of an endpoint')
+  })
+  for (const [address, what] of elsewhere) refuse(address, what)
+  return found
 }

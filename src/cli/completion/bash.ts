@@ -1,4 +1,5 @@
-import { type CommandLine, quoted, type Value } from './vocabulary.ts'
+import { type CommandLine, type Value } from './vocabulary.ts'
+import { quoted } from '../words.ts'
 
 /** What is done where a value is due; undefined: nothing is known of it. */
 const action = (value: Value): string | undefined => {

@@ -73,7 +73,3 @@ export const commandLines = (): readonly CommandLine[] => [
     bare: commandNames,
   },
 ]
-
-/** A text as all of these shells take it literally. */
-export const quoted = (text: string): string =>
-  `'${text.replaceAll("'", String.raw`'\''`)}'`

@@ -96,27 +96,27 @@ export const spanOrNanoseconds = (byDefault: string) =>
 export const onOff = (byDefault = false) =>
   field<boolean>(v.boolean(isNot('true or false')), byDefault, given => given === false)
 
+/** One that only a function can tell. */
+const checkedField = <T>(
+  holds: (given: unknown) => boolean,
+  right: string,
+  byDefault: T,
+  isZero: (given: unknown) => boolean,
+) => field<T>(checked<T>(holds, right), byDefault, isZero)
+
+const isZeroNumber = (given: unknown): boolean => given === 0
+
 export const number = (byDefault = 0) =>
-  field<number>(
-    checked<number>(given => Number.isFinite(given), 'a number'),
-    byDefault,
-    given => given === 0,
-  )
+  checkedField<number>(Number.isFinite, 'a number', byDefault, isZeroNumber)
 
 export const int32 = (byDefault = 0) =>
-  field<number>(
-    checked<number>(isInt32, 'a whole number of 32 bits'),
-    byDefault,
-    given => given === 0,
-  )
+  checkedField<number>(isInt32, 'a whole number of 32 bits', byDefault, isZeroNumber)
 
 /** null is what an empty list is written as. */
 export const strings = () =>
-  field<readonly string[] | null>(
-    checked<readonly string[] | null>(
-      given => Array.isArray(given) && given.every(item => typeof item === 'string'),
-      'a list of texts',
-    ),
+  checkedField<readonly string[] | null>(
+    given => Array.isArray(given) && given.every(item => typeof item === 'string'),
+    'a list of texts',
     null,
     isEmptyList,
   )
@@ -125,22 +125,18 @@ export const strings = () =>
 export const quantity = () => field<string>(quantities, '0', () => false)
 
 export const featureGates = () =>
-  field<Readonly<Record<string, boolean>> | undefined>(
-    checked<Readonly<Record<string, boolean>>>(
-      given =>
-        isMapping(given) && Object.values(given).every(on => typeof on === 'boolean'),
-      'a mapping of names to true or false',
-    ),
+  checkedField<Readonly<Record<string, boolean>> | undefined>(
+    given =>
+      isMapping(given) && Object.values(given).every(on => typeof on === 'boolean'),
+    'a mapping of names to true or false',
     undefined,
     given => isMapping(given) && Object.keys(given).length === 0,
   )
 
 export const vmodule = () =>
-  field<readonly VModuleItem[] | undefined>(
-    checked<readonly VModuleItem[]>(
-      given => Array.isArray(given) && given.every(isVModuleItem),
-      'a list of objects with filePattern and verbosity',
-    ),
+  checkedField<readonly VModuleItem[] | undefined>(
+    given => Array.isArray(given) && given.every(isVModuleItem),
+    'a list of objects with filePattern and verbosity',
     undefined,
     isEmptyList,
   )

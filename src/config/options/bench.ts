@@ -1,4 +1,4 @@
-import { canonicalIp, splitHostPort } from '../../util/ip.ts'
+import { type AddressPort, canonicalIp, splitHostPort } from '../../util/ip.ts'
 import { group } from '../row.ts'
 import {
   anyText,
@@ -12,13 +12,8 @@ import {
 } from '../types/basic.ts'
 import { integer, number } from '../types/quantities.ts'
 
-export interface GivenAddress {
-  readonly address: string
-  readonly port: number
-}
-
 /** An address to measure that the bench did not start. */
-export interface GivenTarget extends GivenAddress {
+export interface GivenTarget extends AddressPort {
   readonly name: string
   readonly protocol: 'TCP' | 'UDP'
 }
@@ -43,7 +38,7 @@ const names: OptionType<Names, Names> = {
 }
 
 /** Where an HTTP server answers. */
-const address: OptionType<GivenAddress, string> = textual('IP:PORT', given => {
+const address: OptionType<AddressPort, string> = textual('IP:PORT', given => {
   const { host = '', port = 0 } = splitHostPort(given) ?? {}
   const ip = canonicalIp(host)
   if (ip === undefined)

@@ -3,7 +3,11 @@ import { group, node } from '../row.ts'
 import { anyText, list, oneOf, oneOfOrNothing, onOff, text } from '../types/basic.ts'
 import { block } from '../types/addresses.ts'
 import { duration, integer } from '../types/quantities.ts'
-import { socketPath } from '../types/socket-path.ts'
+import { socketPath } from '../types/wait-target.ts'
+
+/** Commands that give a running Usher an order, and those that ask it. */
+const orderCommands = ['pause', 'resume', 'drain', 'undrain', 'weight', 'close'] as const
+const queryCommands = ['get', 'top', 'tap', 'explain'] as const
 
 const told = 'The control socket of the Usher to tell, as it was given it.'
 
@@ -195,35 +199,13 @@ export const control = group('What', node, {
     help: 'Go on: ask again each second, and print what has changed. With -o json and yaml each change is a document with type (ADDED, MODIFIED, DELETED) and object.',
   },
   'control-socket': {
-    commands: [
-      'run',
-      'sidecar',
-      'check',
-      'pause',
-      'resume',
-      'drain',
-      'undrain',
-      'weight',
-      'get',
-      'top',
-      'tap',
-      'explain',
-      'close',
-    ],
+    commands: ['run', 'sidecar', 'check', ...orderCommands, ...queryCommands],
     type: socketPath,
     env: 'USHER_CONTROL_SOCKET',
     defaultText: '$USHER_CONTROL_SOCKET',
     helpFor: {
-      pause: told,
-      resume: told,
-      drain: told,
-      undrain: told,
-      weight: told,
-      get: asked,
-      top: asked,
-      tap: asked,
-      explain: asked,
-      close: told,
+      ...Object.fromEntries(orderCommands.map(command => [command, told])),
+      ...Object.fromEntries(queryCommands.map(command => [command, asked])),
     },
     help: 'Path of a unix socket to listen on, with mode 0600, for the orders of operators: `usher pause`, `usher drain`, `usher get` and others. Without it there is none.',
   },

@@ -1,6 +1,6 @@
 import { group, node } from '../row.ts'
 import { cidrList } from '../types/addresses.ts'
-import { anyText, badValue, commaList, onOff, textual } from '../types/basic.ts'
+import { anyText, badValue, commaList, onOff, textual, oneOf } from '../types/basic.ts'
 import { duration, goSpan, int32 } from '../types/quantities.ts'
 
 const kernel = { modes: ['nftables', 'iptables', 'ipvs'] } as const
@@ -94,12 +94,6 @@ export const kernelModes = group('As kube-proxy has them', node, {
     field: 'ipvs.udpTimeout',
     help: 'Forget a UDP client when nothing moved for so long; 0 leaves what the kernel has (5 minutes).',
   },
-  'cleanup-ipvs': {
-    type: onOff,
-    default: 'true',
-    noEffect: "here: --cleanup removes ipvs mode's things always",
-    help: 'With --cleanup, of ipvs too; before kube-proxy 1.19.',
-  },
   'pod-bridge-interface': {
     ...kernel,
     type: anyText('NAME'),
@@ -163,5 +157,29 @@ export const conntrack = group('As kube-proxy has them', node, {
     type: goSpan,
     field: 'conntrack.udpStreamTimeout',
     help: 'The same for one with a reply; 0 leaves it as it is.',
+  },
+})
+
+/** How processes of this node are led to endpoints before any proxy has to do with them. */
+export const connectTime = group('Connect time', node, {
+  'connect-time': {
+    type: oneOf(['off', 'auto', 'on', 'host']),
+    default: 'off',
+    help: 'Lead processes of this node and of its pods to endpoints when they connect (socket load balancing), by BPF programs at the cgroup: no proxy and no packet rule is in their way, and endpoints see their own address. In addition to every --proxy-mode, which carries all other clients. "auto": where it works; "on": the same, and it is a problem where it does not; "host": processes of the node only, while pods go the way of the mode (for meshes that redirect pods). Linux 5.8 or later with cgroup v2, CAP_BPF and CAP_NET_ADMIN.',
+  },
+  'connect-time-cgroup': {
+    type: anyText('DIR'),
+    defaultText: 'the root of cgroup v2',
+    help: "The cgroup whose processes are led, with all groups below it. In a container that is the host's /sys/fs/cgroup, mounted into it.",
+  },
+  'connect-time-exempt': {
+    type: commaList(anyText('CGROUP')),
+    help: 'Cgroups whose processes are not led, with all groups below: of clusters within this node (kind, k3d), which have VIPs of their own. Paths below --connect-time-cgroup, in which "*" stands for any text within a name: system.slice/docker-*.scope. The mode carries what they send out.',
+  },
+  'connect-time-bpffs': {
+    commands: ['run', 'check', 'cleanup'],
+    type: anyText('DIR'),
+    default: '/sys/fs/bpf',
+    help: 'Where a bpffs is mounted: programs and tables are kept there while Usher is restarted. `usher cleanup` removes them.',
   },
 })

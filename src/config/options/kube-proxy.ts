@@ -1,7 +1,7 @@
 import { modeNames } from '../../mode/mode.ts'
 import { healthzPort, metricsPort } from '../kube-proxy/configuration.ts'
 import { group, node } from '../row.ts'
-import { onOff, oneOf, oneOfOrNothing } from '../types/basic.ts'
+import { onOff, oneOfOrNothing } from '../types/basic.ts'
 import { cidrPair } from '../types/addresses.ts'
 import { duration, int32 } from '../types/quantities.ts'
 import { featureGates } from '../types/pairs.ts'
@@ -75,15 +75,5 @@ export const kubeProxy = group('As kube-proxy has them', node, {
   version: {
     type: onOff,
     help: 'Print the version and exit.',
-  },
-  'kube-api-content-type': {
-    type: oneOf([
-      'application/vnd.kubernetes.protobuf',
-      'application/json',
-      'application/cbor',
-    ]),
-    field: 'clientConnection.contentType',
-    noEffect: 'here: Usher speaks JSON to the API server',
-    help: 'Content type of requests to the API server.',
   },
 })

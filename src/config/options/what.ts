@@ -158,10 +158,4 @@ export const cluster = group('Kubernetes API', node, {
     beatsFile: true,
     help: 'The name of this Node in the cluster. With manifests it says which endpoints are local; without it none is.',
   },
-  'config-sync-period': {
-    type: duration('above zero'),
-    field: 'configSyncPeriod',
-    noEffect: 'here: everything is gone through again at each --sync-period',
-    help: 'How often to go through all objects again, though none changed.',
-  },
 })

@@ -1,92 +1,49 @@
-import { group, node } from '../row.ts'
-import { anyText, onOff, type OptionType } from '../types/basic.ts'
-import { goSpan, int32 } from '../types/quantities.ts'
+import { group, node, type Row } from '../row.ts'
+import { anyText, oneOf, onOff, type OptionType } from '../types/basic.ts'
+import { duration, goSpan, int32 } from '../types/quantities.ts'
 import { vmodule } from '../types/pairs.ts'
 
 const windows = 'outside Windows'
 const log = 'here: Usher logs to standard output, all of it at one level'
 const byAccident = 'here: kube-proxy had it by accident, from libraries'
 
-/** A flag that kube-proxy gave up in 1.26, with klog's own. */
-const old = (type: OptionType<unknown>, byDefault: string, noEffect: string) => ({
-  type,
-  default: byDefault,
-  noEffect,
-  help: 'Before kube-proxy 1.26.',
-})
+const contentType = oneOf([
+  'application/vnd.kubernetes.protobuf',
+  'application/json',
+  'application/cbor',
+])
+
+/** A flag whose value is checked and then dropped: it is in no help, but named in a warning. */
+const ignored = (
+  type: OptionType<unknown>,
+  noEffect: string,
+  of: Pick<Row, 'field' | 'default'> = {},
+) => ({ type, noEffect, help: '', ...of })
+
+/** One that kube-proxy gave up in 1.26, with klog's own. */
+const old = (type: OptionType<unknown>, byDefault: string, noEffect: string) =>
+  ignored(type, noEffect, { default: byDefault })
 
 /** What kube-proxy has for Windows, for its own log, and had in older versions. */
 export const withoutEffect = group('As kube-proxy has them', node, {
-  'windows-service': {
-    type: onOff,
-    field: 'windowsRunAsService',
-    noEffect: windows,
-    help: 'Run as a service.',
-  },
-  'source-vip': {
-    type: anyText('IP'),
-    field: 'winkernel.sourceVip',
-    noEffect: windows,
-    help: 'The source address of an overlay network.',
-  },
-  'network-name': {
-    type: anyText('NAME'),
-    field: 'winkernel.networkName',
-    noEffect: windows,
-    help: 'The HNS network.',
-  },
-  'enable-dsr': {
-    type: onOff,
-    field: 'winkernel.enableDSR',
-    noEffect: windows,
-    help: 'Direct server return.',
-  },
-  'root-hnsendpoint-name': {
-    type: anyText('NAME'),
+  'windows-service': ignored(onOff, windows, { field: 'windowsRunAsService' }),
+  'source-vip': ignored(anyText('IP'), windows, { field: 'winkernel.sourceVip' }),
+  'network-name': ignored(anyText('NAME'), windows, { field: 'winkernel.networkName' }),
+  'enable-dsr': ignored(onOff, windows, { field: 'winkernel.enableDSR' }),
+  'root-hnsendpoint-name': ignored(anyText('NAME'), windows, {
     field: 'winkernel.rootHnsEndpointName',
-    noEffect: windows,
-    help: 'The HNS endpoint of the root namespace.',
-  },
-  'forward-healthcheck-vip': {
-    type: onOff,
+  }),
+  'forward-healthcheck-vip': ignored(onOff, windows, {
     field: 'winkernel.forwardHealthCheckVip',
-    noEffect: windows,
-    help: 'Pass health checks of a load balancer on.',
-  },
-  vmodule: {
-    type: vmodule,
-    field: 'logging.vmodule',
-    noEffect: log,
-    help: 'Levels for single files of kube-proxy.',
-  },
-  'log-flush-frequency': {
-    type: goSpan,
+  }),
+  vmodule: ignored(vmodule, log, { field: 'logging.vmodule' }),
+  'log-flush-frequency': ignored(goSpan, 'here: Usher flushes its log every second', {
     field: 'logging.flushFrequency',
-    noEffect: 'here: Usher flushes its log every second',
-    help: 'How often the log is flushed.',
-  },
-  'log-json-info-buffer-size': {
-    type: anyText('QUANTITY'),
-    default: '0',
-    noEffect: log,
-    help: 'Bytes of info records that are gathered.',
-  },
-  'log-json-split-stream': {
-    type: onOff,
-    noEffect: log,
-    help: 'Errors to standard error, the rest to standard output.',
-  },
-  'log-text-info-buffer-size': {
-    type: anyText('QUANTITY'),
-    default: '0',
-    noEffect: log,
-    help: 'The same for the text format.',
-  },
-  'log-text-split-stream': {
-    type: onOff,
-    noEffect: log,
-    help: 'The same for the text format.',
-  },
+  }),
+  'log-json-info-buffer-size': ignored(anyText('QUANTITY'), log, { default: '0' }),
+  'log-json-split-stream': ignored(onOff, log),
+  'log-text-info-buffer-size': ignored(anyText('QUANTITY'), log, { default: '0' }),
+  'log-text-split-stream': ignored(onOff, log),
   'add-dir-header': old(onOff, 'false', log),
   alsologtostderr: old(onOff, 'false', log),
   'boot-id-file': old(anyText('FILE'), '', byAccident),
@@ -101,22 +58,34 @@ export const withoutEffect = group('As kube-proxy has them', node, {
   'skip-headers': old(onOff, 'false', log),
   'skip-log-headers': old(onOff, 'false', log),
   stderrthreshold: old(anyText('LEVEL'), '', log),
-  profiling: {
-    type: onOff,
+  'cleanup-ipvs': ignored(onOff, "here: --cleanup removes ipvs mode's things always", {
+    default: 'true',
+  }),
+  'kube-api-content-type': ignored(
+    contentType,
+    'here: Usher speaks JSON to the API server',
+    {
+      field: 'clientConnection.contentType',
+    },
+  ),
+  'config-sync-period': ignored(
+    duration('above zero'),
+    'here: everything is gone through again at each --sync-period',
+    {
+      field: 'configSyncPeriod',
+    },
+  ),
+  profiling: ignored(onOff, 'here: Usher has no profiles to serve', {
     field: 'enableProfiling',
-    noEffect: 'here: Usher has no profiles to serve',
-    help: 'Profiles at the metrics address.',
-  },
-  'show-hidden-metrics-for-version': {
-    type: anyText('VERSION'),
-    field: 'showHiddenMetricsForVersion',
-    noEffect: 'here: Usher hides no metrics',
-    help: 'Metrics that a version has hidden.',
-  },
-  'resource-container': {
-    type: anyText('PATH'),
-    field: 'resourceContainer',
-    noEffect: 'here: the container runtime chooses the cgroup',
-    help: 'A cgroup to run in; before kube-proxy 1.16.',
-  },
+  }),
+  'show-hidden-metrics-for-version': ignored(
+    anyText('VERSION'),
+    'here: Usher hides no metrics',
+    { field: 'showHiddenMetricsForVersion' },
+  ),
+  'resource-container': ignored(
+    anyText('PATH'),
+    'here: the container runtime chooses the cgroup',
+    { field: 'resourceContainer' },
+  ),
 })

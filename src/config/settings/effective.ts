@@ -14,6 +14,7 @@ import { duration } from '../types/quantities.ts'
 import type { Given } from '../tokens.ts'
 import { flagsWithField } from './from-flags.ts'
 import { whyNoEffect } from './modes.ts'
+import type { KernelOptions } from '../../mode/kernel-options.ts'
 
 /** Everything that decides what `usher run` does. */
 export interface Decision {
@@ -53,11 +54,7 @@ export const loopbackGate = 'KubeProxyNFTablesLocalhostNodePorts'
 export const externalIpsGate = 'AllowServiceExternalIPs'
 
 /** As kube-proxy, which serves them only where nodePortAddresses names loopback, besides `all`. */
-const nftablesLocalhostNodeports = ({
-  given,
-  options,
-  configuration,
-}: Decision): boolean =>
+const servesLoopbackNodePorts = ({ given, options, configuration }: Decision): boolean =>
   given.has('nftables-localhost-nodeports')
     ? options.nftablesLocalhostNodeports
     : configuration.featureGates?.[loopbackGate] === true &&
@@ -107,7 +104,7 @@ export const effectiveOptions = (decision: Decision): OptionsOf<'run'> => {
     ...periods(decision, fromFields).userspace,
     ...logging(decision),
     udpTimeout: udpTimeout(decision),
-    nftablesLocalhostNodeports: nftablesLocalhostNodeports(decision),
+    nftablesLocalhostNodeports: servesLoopbackNodePorts(decision),
     externalIps: given.has('external-ips')
       ? fromFields.externalIps
       : configuration.featureGates?.[externalIpsGate] !== false,
@@ -130,24 +127,18 @@ export const periods = (
   decision: Decision,
   effective: OptionsOf<'run'>,
 ): Readonly<Record<ModeName, Periods>> => {
-  const { given, options } = decision
-  const own = (section: Periods): Periods => ({
-    syncPeriod: given.has('sync-period') ? options.syncPeriod : section.syncPeriod,
-    minSyncPeriod: given.has('min-sync-period')
-      ? options.minSyncPeriod
-      : section.minSyncPeriod,
+  const { given, options, configuration } = decision
+  const { nftables } = configuration
+  const own = ({ syncPeriod, minSyncPeriod }: Periods): Periods => ({
+    syncPeriod: given.has('sync-period') ? options.syncPeriod : syncPeriod,
+    minSyncPeriod: given.has('min-sync-period') ? options.minSyncPeriod : minSyncPeriod,
   })
   const iptables = {
     syncPeriod: effective.iptablesSyncPeriod,
     minSyncPeriod: effective.iptablesMinSyncPeriod,
   }
-  const ipvs = {
-    syncPeriod: effective.ipvsSyncPeriod,
-    minSyncPeriod: effective.ipvsMinSyncPeriod,
-  }
-  const { nftables } = decision.configuration
-  const isSyncSet = isPeriodSet(decision, 'iptables.syncPeriod')
-  const isMinSet = isPeriodSet(decision, 'iptables.minSyncPeriod')
+  const ofUserspace = (name: keyof Periods): number =>
+    isPeriodSet(decision, `iptables.${name}`) ? iptables[name] : options[name]
   return {
     nftables: fitting(
       own({
@@ -156,10 +147,15 @@ export const periods = (
       }),
     ),
     iptables: fitting(own(iptables)),
-    ipvs: fitting(own(ipvs)),
+    ipvs: fitting(
+      own({
+        syncPeriod: effective.ipvsSyncPeriod,
+        minSyncPeriod: effective.ipvsMinSyncPeriod,
+      }),
+    ),
     userspace: own({
-      syncPeriod: isSyncSet ? iptables.syncPeriod : options.syncPeriod,
-      minSyncPeriod: isMinSet ? iptables.minSyncPeriod : options.minSyncPeriod,
+      syncPeriod: ofUserspace('syncPeriod'),
+      minSyncPeriod: ofUserspace('minSyncPeriod'),
     }),
   }
 }
@@ -169,3 +165,63 @@ const fitting = ({ syncPeriod, minSyncPeriod }: Periods): Periods => ({
   syncPeriod,
   minSyncPeriod: Math.min(syncPeriod, minSyncPeriod),
 })
+
+/** What the kernel modes go by. */
+export const kernelOptions = (
+  configuration: KubeProxyConfiguration,
+  {
+    conntrackMax,
+    nftablesLocalhostNodeports,
+    nftablesFlowtableDevices,
+  }: Pick<
+    OptionsOf<'run'>,
+    'conntrackMax' | 'nftablesLocalhostNodeports' | 'nftablesFlowtableDevices'
+  >,
+): KernelOptions => {
+  const { iptables, nftables, conntrack, ipvs } = configuration
+  return {
+    masqueradeAll: iptables.masqueradeAll,
+    masqueradeBit: iptables.masqueradeBit,
+    nftables: {
+      // --masquerade-all is for all modes.
+      masqueradeAll: nftables.masqueradeAll || iptables.masqueradeAll,
+      masqueradeBit: nftables.masqueradeBit,
+      localhostNodePorts: nftablesLocalhostNodeports,
+      flowtableDevices: nftablesFlowtableDevices,
+    },
+    localhostNodePorts: iptables.localhostNodePorts,
+    localPods: localPods(configuration),
+    conntrack: {
+      maxPerCore: conntrack.maxPerCore,
+      min: conntrack.min,
+      // That of the flag is of kube-proxy before 1.17; 0 for none.
+      max: conntrack.max ?? conntrackMax,
+      tcpEstablishedMs: goMilliseconds(conntrack.tcpEstablishedTimeout),
+      tcpCloseWaitMs: goMilliseconds(conntrack.tcpCloseWaitTimeout),
+      tcpBeLiberal: conntrack.tcpBeLiberal,
+      udpMs: goMilliseconds(conntrack.udpTimeout),
+      udpStreamMs: goMilliseconds(conntrack.udpStreamTimeout),
+    },
+    ipvs: {
+      scheduler: ipvs.scheduler,
+      excludeCidrs: (ipvs.excludeCIDRs ?? []).flatMap(
+        text => parseCidr(text)?.text ?? [],
+      ),
+      strictArp: ipvs.strictARP,
+      tcpTimeoutMs: goMilliseconds(ipvs.tcpTimeout),
+      tcpFinTimeoutMs: goMilliseconds(ipvs.tcpFinTimeout),
+      udpTimeoutMs: goMilliseconds(ipvs.udpTimeout),
+    },
+  }
+}
+
+const localPods = ({
+  detectLocalMode,
+  detectLocal,
+}: KubeProxyConfiguration): KernelOptions['localPods'] => {
+  if (detectLocalMode === 'BridgeInterface')
+    return { by: 'bridge', name: detectLocal.bridgeInterface }
+  if (detectLocalMode === 'InterfaceNamePrefix')
+    return { by: 'interface prefix', prefix: detectLocal.interfaceNamePrefix }
+  return { by: 'cidrs' }
+}

@@ -10,12 +10,6 @@ import {
 } from '../../util/ip.ts'
 import { badValue, commaList, splitAtCommas, textual, type OptionType } from './basic.ts'
 
-/** An address and port to listen on; port 0 lets the system choose. */
-export interface BindAddress {
-  readonly address: string
-  readonly port: number
-}
-
 /** A literal IP address, in its canonical spelling. */
 export const ip: OptionType<string, string> = textual('IP', text => {
   const address = canonicalIp(text)
@@ -38,12 +32,13 @@ const unbracketed = (text: string): string =>
   text.startsWith('[') && text.endsWith(']') ? text.slice(1, -1) : text
 
 /**
- * `ip:port` or, as kube-proxy has it, a bare IP that gets `defaultPort`. `off`
+ * `ip:port` to listen on (port 0 lets the system choose) or, as kube-proxy has it, a bare IP that
+ * gets `defaultPort`. `off`
  * and, as kube-proxy has it too, nothing are undefined: don't listen at all.
  */
 export const bindAddress = (
   defaultPort: number,
-): OptionType<BindAddress | undefined, string> =>
+): OptionType<AddressPort | undefined, string> =>
   textual('IP:PORT', text => {
     if (text === 'off' || text === '') return undefined
     const bare = canonicalIp(unbracketed(text))

@@ -1,8 +1,7 @@
 import type { ConnectionOptions } from 'node:tls'
-import { type CheckOutcome, denied, failed, passed } from '../check.ts'
+import { type CheckOutcome, denied, failed, passed, quote } from '../check.ts'
 import type { Check } from '../check-option.ts'
 import type { Script } from '../conversation.ts'
-import { quote } from '../failure-words.ts'
 
 /** More than the heads of an answer take. */
 const mostBytes = 16 * 1024

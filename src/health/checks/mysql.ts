@@ -1,8 +1,7 @@
 import { show } from '../../util/printable.ts'
-import { type CheckOutcome, denied, failed, passed } from '../check.ts'
+import { type CheckOutcome, denied, failed, passed, quote } from '../check.ts'
 import type { Check } from '../check-option.ts'
 import type { Reply, Script } from '../conversation.ts'
-import { quote } from '../failure-words.ts'
 
 /** More than a greeting or an error takes. */
 const mostBytes = 4096

@@ -1,8 +1,7 @@
 import { show } from '../../util/printable.ts'
-import { type CheckOutcome, denied, failed, passed } from '../check.ts'
+import { type CheckOutcome, denied, failed, passed, quote } from '../check.ts'
 import type { Check } from '../check-option.ts'
 import type { Reply, Script } from '../conversation.ts'
-import { quote } from '../failure-words.ts'
 
 /** Length, and the number by which a server knows it from a StartupMessage. */
 const sslRequest = Buffer.from([0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f])

@@ -1,7 +1,6 @@
-import { type CheckOutcome, denied, failed, passed } from '../check.ts'
+import { type CheckOutcome, denied, failed, passed, quote } from '../check.ts'
 import type { Check } from '../check-option.ts'
 import type { Script } from '../conversation.ts'
-import { quote } from '../failure-words.ts'
 
 /** As RESP has it. */
 const command = (...words: readonly string[]): string =>

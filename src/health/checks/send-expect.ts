@@ -1,9 +1,8 @@
 import { createContext, Script as Program } from 'node:vm'
-import { type CheckOutcome, denied, failed, passed } from '../check.ts'
+import { type CheckOutcome, denied, failed, passed, quote } from '../check.ts'
 import { type Check, patternOf, readBytes } from '../check-option.ts'
 import type { Script } from '../conversation.ts'
 import { printable } from '../../util/printable.ts'
-import { quote } from '../failure-words.ts'
 
 /** As much of an answer as is looked at. */
 const mostExpected = 4096

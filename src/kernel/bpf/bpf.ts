@@ -2,8 +2,7 @@ import { closeSync } from 'node:fs'
 import { type BpfCall, loadBpfCall } from '../../ffi/bpf-call.ts'
 import { errno, systemError } from '../../ffi/errno.ts'
 import type { NativeMemory } from '../../ffi/native-memory.ts'
-import { disassemble } from './disassemble.ts'
-import { encode, type Program } from './instruction.ts'
+import { disassemble, encode, type Program } from './instruction.ts'
 
 /** Of enum bpf_map_type. */
 export const mapTypes = { hash: 1, lruHash: 9 } as const

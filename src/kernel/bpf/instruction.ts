@@ -21,33 +21,67 @@ export type Program = readonly Instruction[]
 export const sizes = { u8: 0x10, u16: 0x08, u32: 0x00, u64: 0x18 } as const
 export type Size = keyof typeof sizes
 
-/** Codes of instructions; `load`, `store` and `storeValue` without their size. */
-export const codes = {
-  load: 0x61,
-  store: 0x63,
-  storeValue: 0x62,
+/**
+ * Codes of instructions, and what the kernel's verifier writes of them; `load`, `store` and
+ * `storeValue` without their size.
+ */
+const instructions = {
+  load: [0x61, 'r$to = *($size *)(r$from $offset)'],
+  store: [0x63, '*($size *)(r$to $offset) = r$from'],
+  storeValue: [0x62, '*($size *)(r$to $offset) = $value'],
   /** Atomic; of 64 bits, and what it was is not given back. */
-  addInMemory: 0xdb,
-  move: 0xbf,
-  set: 0xb7,
-  addValue: 0x07,
-  add: 0x0f,
-  subtract: 0x1f,
-  multiplyValue: 0x27,
-  orValue: 0x47,
-  shiftRightValue: 0x77,
-  modulo32: 0x9c,
-  jump: 0x05,
-  ifEqualValue: 0x15,
-  ifNotEqualValue: 0x55,
-  ifNotEqual: 0x5d,
-  ifAboveValue: 0x25,
-  ifAbove: 0x2d,
-  call: 0x85,
-  exit: 0x95,
+  addInMemory: [0xdb, 'lock *(u64 *)(r$to $offset) += r$from'],
+  move: [0xbf, 'r$to = r$from'],
+  set: [0xb7, 'r$to = $value'],
+  addValue: [0x07, 'r$to += $value'],
+  add: [0x0f, 'r$to += r$from'],
+  subtract: [0x1f, 'r$to -= r$from'],
+  multiplyValue: [0x27, 'r$to *= $value'],
+  orValue: [0x47, 'r$to |= $value'],
+  shiftRightValue: [0x77, 'r$to >>= $value'],
+  modulo32: [0x9c, 'w$to %= w$from'],
+  jump: [0x05, 'goto $target'],
+  ifEqualValue: [0x15, 'if r$to == $value goto $target'],
+  ifNotEqualValue: [0x55, 'if r$to != $value goto $target'],
+  ifNotEqual: [0x5d, 'if r$to != r$from goto $target'],
+  ifAboveValue: [0x25, 'if r$to > $value goto $target'],
+  ifAbove: [0x2d, 'if r$to > r$from goto $target'],
+  call: [0x85, 'call $value'],
+  exit: [0x95, 'exit'],
   /** A 64-bit value, or a map where `from` is 1; the next 8 bytes have its upper half. */
-  wide: 0x18,
+  wide: [0x18, 'r$to = $wide'],
 } as const
+
+type Codes = { readonly [K in keyof typeof instructions]: (typeof instructions)[K][0] }
+
+export const codes = Object.fromEntries(
+  Object.entries(instructions).map(([name, [code]]) => [name, code]),
+) as Codes
+
+/** A line for each instruction, as the kernel's verifier writes them, with its number. */
+export const disassemble = (program: Program): readonly string[] =>
+  program.flatMap((instruction, at) => {
+    const isRest = at > 0 && program[at - 1]?.code === codes.wide
+    return isRest ? [] : [`${at}: ${textOf(instruction, at)}`]
+  })
+
+const textOf = (instruction: Instruction, at: number): string => {
+  const { code, offset, value, map } = instruction
+  const all = Object.values(instructions)
+  const sized = code & ~sizes.u64
+  const [, text = `unknown code 0x${code.toString(16)} ${map ?? ''}`.trim()] =
+    all.find(([each]) => each === code) ??
+    all.find(([each, words]) => each === sized && words.includes('$size')) ??
+    []
+  const words: Readonly<Record<string, string | number | undefined>> = {
+    ...instruction,
+    size: Object.entries(sizes).find(([, bits]) => bits === (code & sizes.u64))?.[0],
+    offset: offset < 0 ? offset : `+${offset}`,
+    target: at + 1 + offset,
+    wide: map === undefined ? `${value} (lower half)` : `map ${map}`,
+  }
+  return text.replaceAll(/\$(\w+)/g, (_, word: string) => String(words[word]))
+}
 
 /** `mapDescriptor` is asked for each map by its name. */
 export const encode = (

@@ -2,7 +2,7 @@ import { existsSync, rmSync } from 'node:fs'
 import { messageOf } from '../../util/usher-error.ts'
 import { pinsFolder } from '../bpf/pins.ts'
 import { ToolError } from '../run-tool.ts'
-import type { Kind } from './leftover.ts'
+import type { Kind } from './clean-up.ts'
 
 /** Programs that lead clients as they connect, with their tables: they go with their files. */
 export const connectTimeKind = (bpffs: string): Kind => {

@@ -7,14 +7,14 @@ import {
   member,
   nothing,
   type Stay,
-} from './leftover.ts'
+} from './clean-up.ts'
 import { proxyAddressOf } from '../proxy-address.ts'
 import {
   type AddressKind,
   ipv4Routes,
   ipv6OnLoopback,
   ipv6Routes,
-} from '../host-addresses/address-kind.ts'
+} from '../host-addresses/linux.ts'
 import { listOf, runIpBatch } from '../host-addresses/ip-tool.ts'
 
 export interface Device {

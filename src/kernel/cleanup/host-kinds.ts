@@ -5,14 +5,12 @@ import { type RememberedSysctl, type Sysctls, hostSysctls } from '../sysctls.ts'
 import { captureDevice, devicesKind, ipvsDevice, markedAddressKinds } from './devices.ts'
 import { ipsetsKind, ipvsKind } from './ipvs.ts'
 import { iptablesKind } from './iptables.ts'
-import type { Kind, Leftover, Stay } from './leftover.ts'
+import type { Kind, Leftover, Stay } from './clean-up.ts'
 import { nftablesKind } from './nftables.ts'
 import { readIfThere } from '../../util/read-text.ts'
 import { systemClock } from '../../util/clock.ts'
 import { ipFamilies } from '../../util/ip.ts'
-import { forgetProxyFlows } from '../forget-proxy-flows.ts'
-import { conntrackCleaner } from '../conntrack.ts'
-import type { FlowVip } from '../conntrack-plan.ts'
+import { ConntrackCleaner, type FlowVip, forgetProxyFlows } from '../conntrack.ts'
 import { udpVipsLeft } from '../vips-left.ts'
 import type { InUse } from './in-use.ts'
 
@@ -99,7 +97,7 @@ const removeFlows = async (
   vips: readonly FlowVip[],
 ): Promise<readonly Stay[]> => {
   for (const family of ipFamilies) await forgetProxyFlows(run, family)
-  const cleaner = conntrackCleaner({
+  const cleaner = new ConntrackCleaner({
     clock: systemClock,
     proxyAddress: () => undefined,
     ownAddresses: family =>

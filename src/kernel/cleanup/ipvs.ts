@@ -1,7 +1,7 @@
 import { type RunTool, ToolError, isUnsupported } from '../run-tool.ts'
 import { addressesOn, listDevices } from './devices.ts'
 import { isKubeProxySet } from '../ipvs/set-names.ts'
-import { readLoads } from '../ipvs/proc-ip-vs.ts'
+import { readLoads } from '../ipvs/read-kernel.ts'
 import {
   type ServerId,
   addressOf,
@@ -9,7 +9,7 @@ import {
   protocolOf,
   serverText,
 } from '../ipvs/server-id.ts'
-import { type Kind, type Leftover, type Stay, isMissing, nothing } from './leftover.ts'
+import { type Kind, type Leftover, type Stay, isMissing, nothing } from './clean-up.ts'
 
 export interface IpvsDeps {
   readonly run: RunTool

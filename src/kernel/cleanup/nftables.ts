@@ -1,5 +1,5 @@
 import type { RunTool } from '../run-tool.ts'
-import type { Kind, Leftover } from './leftover.ts'
+import type { Kind, Leftover } from './clean-up.ts'
 import { isProbeTable, listTables, servicesTableName, tableName } from '../nft/tables.ts'
 
 /** As in `ip usher`, and the names of its chains. */

@@ -21,10 +21,7 @@ const defaultInterface = 'vEthernet (HNS Internal NIC)'
  * no mark, so that `remove` knows only those of this process; those of one that was killed
  * are taken for the host's own, until the system starts anew.
  */
-export const windowsHostAddresses = (deps: WindowsHostAddressesDeps): HostAddresses =>
-  new WindowsHostAddresses(deps)
-
-class WindowsHostAddresses implements HostAddresses {
+export class WindowsHostAddresses implements HostAddresses {
   readonly #run: RunTool
   readonly #clock: Clock
   readonly #interface: string

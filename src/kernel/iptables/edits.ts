@@ -1,6 +1,6 @@
 import type { Chain, TableName } from '../xtables/wanted.ts'
-import type { ServiceRules } from './service-rules.ts'
-import { type PortalKind, portalKindNames } from './shared-chains.ts'
+import type { ServiceRules } from './full-rules.ts'
+import { type PortalKind, portalKindNames } from './full-rules.ts'
 
 /** How many rules ServicePorts have, by where they are. */
 export type Sizes = Record<PortalKind | 'chains', number>

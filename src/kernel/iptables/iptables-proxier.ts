@@ -29,7 +29,7 @@ import { explained } from '../xtables/try-lines.ts'
 import { changesRestore, fullRestore, tablesThere } from './restore-text.ts'
 import { RuleBook, countWritten } from './rule-book.ts'
 import { mayBeThere } from './jumps.ts'
-import { findFeatures } from './features.ts'
+import { findFeatures } from './full-rules.ts'
 import { kubeletFirewall } from '../xtables/kube-chains.ts'
 import { tryBackend } from './probe.ts'
 

@@ -1,5 +1,4 @@
-import { localnetRule } from './fixed-chains.ts'
-import { kubeletFirewall, named } from '../xtables/kube-chains.ts'
+import { kubeletFirewall, named, sharedFirewallComment } from '../xtables/kube-chains.ts'
 import { type Jump, jumpComment, jumpTo, type TableName } from '../xtables/wanted.ts'
 
 const begins = '-m conntrack --ctstate NEW'
@@ -34,6 +33,15 @@ const jumps: Readonly<Record<TableName, readonly Jump[]>> = {
     jumpTo('POSTROUTING', named.postrouting, jumpComment('kubernetes postrouting rules')),
   ],
 }
+
+/**
+ * The kubelet's rule of KUBE-FIREWALL, which kube-proxy writes too since 1.27, as
+ * iptables-save prints it: route_localnet would let neighbours reach 127.0.0.1
+ * (CVE-2020-8558).
+ */
+export const localnetRule =
+  `! -s 127.0.0.0/8 -d 127.0.0.0/8 ${jumpComment(sharedFirewallComment)}` +
+  ' -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP'
 
 /** The kubelet's own, for its KUBE-FIREWALL. */
 export const kubeletJumps: readonly Jump[] = [

@@ -1,9 +1,9 @@
 import type { ServicePort, Vip } from '../../model/snapshot.ts'
 import { boundClients, type Look } from '../proxier.ts'
-import type { Context } from './context.ts'
+import type { Context } from './full-rules.ts'
 import { safe } from './service.ts'
-import { serviceRules } from './service-rules.ts'
-import { portalKindNames, portalKinds } from './shared-chains.ts'
+import { serviceRules } from './full-rules.ts'
+import { portalKindNames, portalKinds } from './full-rules.ts'
 
 /** Chains of Services that a line may lead to, but for those of endpoints. */
 const chainPattern = /-[jg] (KUBE-(?:SVC|SVL|EXT|FW)-[A-Z2-7]+)/

@@ -4,6 +4,7 @@ import { type Backend, isBusy } from '../xtables/backend.ts'
 import { type Samples, takes, tryLines } from '../xtables/try-lines.ts'
 import { readyEndpoint } from '../../model/service.ts'
 import type { Endpoint, ServicePort, Snapshot, Target } from '../../model/snapshot.ts'
+import { probedServicePort } from '../probe.ts'
 import { type KernelSettings, plainSettings } from '../proxier.ts'
 import { tableNames } from '../xtables/wanted.ts'
 import { fullRules } from './full-rules.ts'
@@ -91,29 +92,17 @@ const settingsOf = (address: string): KernelSettings => ({
 /** One port by TCP and one by UDP, that has all a ServicePort can have; one refused. */
 const sampleOf = (family: IpFamily, address: string): Snapshot => {
   const endpoints = [endpointOf(address, 1), endpointOf(address, 2)]
-  const forward: Target = { verdict: 'forward', endpoints }
   const refused: Target = { verdict: 'reject', endpoints: [] }
   const tcp: ServicePort = {
-    key: 'tcp',
-    name: 'usher/probe',
-    namespace: 'usher',
-    serviceName: 'probe',
-    portName: '',
-    protocol: 'TCP',
-    family,
+    ...probedServicePort(family, 'tcp', endpoints),
     vips: [
       { kind: 'ClusterIP', address, port: 1 },
       { kind: 'LoadBalancerIP', address, port: 1 },
       { kind: 'NodePort', address, port: 1 },
     ],
     affinityMs: 1000,
-    endpoints,
-    internalTrafficPolicy: 'Cluster',
     externalTrafficPolicy: 'Local',
-    internal: forward,
     external: { verdict: 'drop', endpoints: [] },
-    externalFromNode: forward,
-    reachable: endpoints,
     sourceRanges: [address],
   }
   const udp: ServicePort = { ...tcp, key: 'udp', protocol: 'UDP', affinityMs: 0 }

@@ -5,19 +5,19 @@ import type { KernelSettings } from '../proxier.ts'
 import type { ExpectedTable } from '../xtables/damage.ts'
 import { kubeletFirewall } from '../xtables/kube-chains.ts'
 import { type Chain, type TableName, tableNames } from '../xtables/wanted.ts'
-import { type Context, largeCluster, makeContext } from './context.ts'
+import { type Context, largeCluster, makeContext } from './full-rules.ts'
 import { type ChainEdit, countRules, Edits, isSameChain, noSizes } from './edits.ts'
-import { nodePortJumps } from './fixed-chains.ts'
+import { nodePortJumps } from './full-rules.ts'
 import { assemble, type FullRules } from './full-rules.ts'
-import { type ServiceRules, serviceRules } from './service-rules.ts'
+import { type ServiceRules, serviceRules } from './full-rules.ts'
 import {
   healthCheckChain,
   portalChain,
   type PortalKind,
   portalKindNames,
   portalKinds,
-} from './shared-chains.ts'
-import type { Features } from './features.ts'
+} from './full-rules.ts'
+import type { Features } from './full-rules.ts'
 
 interface Entry {
   readonly servicePort: ServicePort

@@ -1,6 +1,6 @@
 import type { Clock, Timer } from '../../util/clock.ts'
-import type { Loads } from './proc-ip-vs.ts'
-import type { Draining } from './server-changes.ts'
+import type { Loads } from './read-kernel.ts'
+import type { Draining } from './wanted-state.ts'
 
 export interface DrainWatchDeps {
   readonly clock: Clock

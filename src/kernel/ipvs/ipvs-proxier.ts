@@ -2,13 +2,14 @@ import type { Problem, ServicePort, Snapshot, Vip } from '../../model/snapshot.t
 import { cidrContains, parseCidr } from '../../util/cidr.ts'
 import { type IpFamily, familyOf, isLoopback } from '../../util/ip.ts'
 import { Turns } from '../../util/turns.ts'
-import type {
-  KernelSettings,
-  KernelSync,
-  Look,
-  Proxier,
-  ProxierKind,
-  RuleCounts,
+import {
+  type KernelSettings,
+  type KernelSync,
+  type Look,
+  type Proxier,
+  type ProxierKind,
+  type RuleCounts,
+  boundClients,
 } from '../proxier.ts'
 import { type RunTool, ToolError } from '../run-tool.ts'
 import { type Backend, randomFully } from '../xtables/backend.ts'
@@ -18,25 +19,42 @@ import { chainLines, tableText } from '../xtables/restore-text.ts'
 import type { SavedTable } from '../xtables/saved.ts'
 import { chainsNow } from '../xtables/table-now.ts'
 import { Unreadable, damageIn } from '../xtables/damage.ts'
-import type { CompileSettings, ServerClaim } from './compile.ts'
-import { addressChanges, changeAddresses, deviceName, readAddresses } from './device.ts'
+import {
+  type CompileSettings,
+  type ServerClaim,
+  type Draining,
+  removal,
+  serverChanges,
+  setChanges,
+  WantedState,
+  type KnownState,
+  type Touched,
+  type Compiled,
+} from './wanted-state.ts'
+import {
+  addressChanges,
+  changeAddresses,
+  deviceName,
+  readAddresses,
+} from './read-kernel.ts'
 import { DrainWatch } from './drain-watch.ts'
 import { Canary } from '../keeper/canary.ts'
 import { Known } from '../keeper/known.ts'
 import { type IpvsDeps, schedulerOf } from './ipvs-deps.ts'
 import { restoreServers, restoreSets } from './ipvs-tools.ts'
-import { ipvsLooks } from './looks.ts'
-import { deviceIndex, knownState, readKernel } from './read-kernel.ts'
+import {
+  deviceIndex,
+  knownState,
+  readKernel,
+  type Loads,
+  readLoads,
+  setDamage,
+  setSizes,
+} from './read-kernel.ts'
 import { type RuleTable, ipvsOwner, isIpvsChain, ruleTables } from './rules.ts'
-import { type Draining, removal, serverChanges } from './server-changes.ts'
-import { setChanges } from './set-changes.ts'
 import { type SetKind, maxEntries, setName } from './set-names.ts'
-import type { ServerId } from './server-id.ts'
-import { WantedState } from './wanted-state.ts'
-import type { KnownState, Touched } from './known-state.ts'
+import { type ServerId, protocolOf, serverPlace, serverText } from './server-id.ts'
 import { forEachYielding } from '../../util/yielding.ts'
-import { type Loads, readLoads } from './proc-ip-vs.ts'
-import { setDamage, setSizes } from './saved.ts'
 import { probeIpvs, trySetsAndRules } from './probe.ts'
 
 /** What the kernel has, and what it is made from. */
@@ -450,3 +468,30 @@ const hostSysctls = ({ options }: IpvsDeps, family: IpFamily): readonly Setting[
   ]
   return [['net/ipv4/ip_forward', '1'], ...(options.strictArp ? strict : [])]
 }
+
+/** By what is wanted for one VIP: virtual servers, and entries of the sets whose packets are dropped. */
+const ipvsLooks = (
+  family: IpFamily,
+  { servers, entries }: Pick<Compiled, 'servers' | 'entries'>,
+  affinityMs: number,
+): readonly Look[] => [
+  ...entries
+    .filter(([kind]) => kind.endsWith('-DROP'))
+    .map(([kind, entry]) => ({
+      what: `set ${setName(family, kind)}, ${entry}: ${kind === 'EXTERNAL-DROP' ? 'clients from outside' : 'clients'} are dropped`,
+      command: `ipset test ${setName(family, kind)} ${entry}`,
+    })),
+  ...servers.flatMap(({ id }) => [
+    {
+      what: `virtual server ${serverText(id)}, and its real servers`,
+      command: `ipvsadm -Ln ${id}`,
+    },
+    ...(affinityMs > 0 ? [boundLook(id)] : []),
+  ]),
+]
+
+/** Templates of persistence are listed among connections, with client port 0. */
+const boundLook = (id: ServerId): Look => ({
+  what: `${boundClients}: persistence of ${serverText(id)}`,
+  command: `ipvsadm -Lnc | awk '$1 == "${protocolOf(id)}" && $4 ~ /:0$/ && $5 == "${serverPlace(id)}"'`,
+})

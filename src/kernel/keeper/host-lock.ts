@@ -1,5 +1,6 @@
 import { connect, createServer, type Server } from 'node:net'
-import type { Clock, Timer } from '../../util/clock.ts'
+import type { Clock } from '../../util/clock.ts'
+import { within } from '../../util/within.ts'
 
 export interface HostLockDeps {
   readonly clock: Clock
@@ -25,12 +26,6 @@ export interface HostLock {
   release(): Promise<void>
 }
 
-/**
- * An abstract socket (unix(7)): there is one of a name in each network namespace, it needs
- * no directory, and it goes with its process, however that ends.
- */
-export const hostLock = (deps: HostLockDeps): HostLock => new SocketLock(deps)
-
 const defaultName = 'usher-capture'
 /** Of who leads clients as they connect, beside any mode or capture. */
 export const connectTimeLock = 'usher-connect-time'
@@ -44,7 +39,11 @@ const answerWithinMs = 1000
 /** Longest name of a holder that is shown. */
 const mostName = 200
 
-class SocketLock implements HostLock {
+/**
+ * An abstract socket (unix(7)): there is one of a name in each network namespace, it needs
+ * no directory, and it goes with its process, however that ends.
+ */
+export class SocketLock implements HostLock {
   readonly #deps: HostLockDeps
   readonly #path: string
   #server: Server | undefined
@@ -94,14 +93,11 @@ class SocketLock implements HostLock {
   }
 
   async #pause(): Promise<void> {
-    const { clock } = this.#deps
-    let timer: Timer | undefined
-    await new Promise<void>(resolve => {
+    const woken = new Promise<void>(resolve => {
       if (this.#released) resolve()
       this.#wake = resolve
-      timer = clock.setTimeout(resolve, tryEveryMs)
     })
-    clock.clearTimeout(timer)
+    await within(this.#deps.clock, tryEveryMs, woken)
   }
 }
 

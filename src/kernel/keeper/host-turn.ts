@@ -1,5 +1,5 @@
 import type { Problem } from '../../model/snapshot.ts'
-import type { Timer } from '../../util/clock.ts'
+import { within } from '../../util/within.ts'
 import type { StoppableTools } from '../run-tool.ts'
 import type { HostLock } from './host-lock.ts'
 import { UntilDone, type UntilDoneDeps } from './until-done.ts'
@@ -41,10 +41,6 @@ export class HostTurn {
   /** Whether it has ever been this process's turn. */
   get hasBegun(): boolean {
     return this.#hasBegun
-  }
-
-  get isEnding(): boolean {
-    return this.#isEnding
   }
 
   /** Rejects, without a call of `work`, when it ends while it waits, or has ended. */
@@ -108,13 +104,8 @@ export class HostTurn {
 
   /** False when it takes too long. */
   async #settles(work: Promise<unknown>): Promise<boolean> {
-    const { clock } = this.#deps
-    let timer: Timer | undefined
-    const enough = new Promise<false>(resolve => {
-      timer = clock.setTimeout(() => resolve(false), patienceMs)
-    })
     const settled = work.then(() => true)
-    return Promise.race([settled, enough]).finally(() => clock.clearTimeout(timer))
+    return (await within(this.#deps.clock, patienceMs, settled)) === true
   }
 
   async #locked<T>(work: () => Promise<T>): Promise<T> {

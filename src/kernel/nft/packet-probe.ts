@@ -3,6 +3,9 @@ import net from 'node:net'
 import { isOutOfResources } from '../../util/error-code.ts'
 import type { Clock } from '../../util/clock.ts'
 import type { AddressPort, IpFamily } from '../../util/ip.ts'
+import type { Probe } from '../probe.ts'
+import { type RunTool, ToolError } from '../run-tool.ts'
+import { deleteAbandoned, deleteTables, listTables, probeTable } from './tables.ts'
 
 /** Steers connections to the first to the second. */
 export type Steer = (from: AddressPort, to: AddressPort) => Promise<void>
@@ -14,6 +17,36 @@ export type Steer = (from: AddressPort, to: AddressPort) => Promise<void>
  * there is no descriptor or memory, and when steering does.
  */
 export type PacketProbe = (family: IpFamily, steer: Steer) => Promise<boolean | undefined>
+
+/**
+ * Whether nft and the kernel take tables as Usher's: `attempt` has one of another name lead a
+ * connection, and says whether it does, as a PacketProbe. What it makes is taken out, and so is what
+ * a probe that was killed has left. `oldest`: the version of nft that is needed at least. Never rejects.
+ */
+export const probeTables = async (
+  run: RunTool,
+  family: IpFamily,
+  attempt: (table: string) => Promise<boolean | undefined>,
+  oldest: readonly number[] = [],
+): Promise<Probe> => {
+  let nft = 'nft'
+  try {
+    nft = await nftVersion(run)
+    if (isOlder(nft, oldest))
+      throw new Error(`${nft} is too old: ${oldest.join('.')} or newer is needed`)
+    await deleteAbandoned(run, await listTables(run, family))
+    const table = probeTable(family)
+    try {
+      if ((await attempt(table)) !== false) return { usable: true, detail: nft }
+    } finally {
+      await deleteTables(run, [table])
+    }
+    const detail = `${nft} took the rules, but no connection follows them`
+    return { usable: false, detail }
+  } catch (error) {
+    return { usable: false, detail: refusalOf(error, nft) }
+  }
+}
 
 /** Milliseconds for a connection within the host. */
 const patienceMs = 2000
@@ -76,3 +109,31 @@ const arrives = (from: AddressPort, at: net.Server, clock: Clock): Promise<boole
     // Accepted by the wrong one, which closes at once.
     client.once('close', () => end(false))
   })
+
+/** `nft 1.0.6`. Rejects with ToolError when there is none. */
+const nftVersion = async (run: RunTool): Promise<string> =>
+  nameAndVersion(await run('nft', ['--version']))
+
+/** `nftables v1.0.6 (Lester Gooch #5)` to `nft 1.0.6`. */
+const nameAndVersion = (text: string): string =>
+  `nft ${/v(\d[\w.]*)/.exec(text)?.[1] ?? text.trim()}`
+
+/** As `nftVersion` says it; false where that is no number. */
+export const isOlder = (nft: string, than: readonly number[]): boolean => {
+  const parts = /\d+(?:\.\d+)*/.exec(nft)?.[0].split('.').map(Number)
+  if (parts === undefined) return false
+  const at = than.findIndex((part, i) => (parts[i] ?? 0) !== part)
+  return at >= 0 && (parts[at] ?? 0) < (than[at] ?? 0)
+}
+
+/** Why rules were refused, with the words that `nft` did not understand, or the kernel did not take. */
+const refusalOf = (error: unknown, nft: string): string => {
+  if (!(error instanceof Error)) return String(error)
+  if (!(error instanceof ToolError) || error.failure !== 'failed') return error.message
+  const [first = '', words = ''] = error.stderr.trim().split('\n')
+  const said = words === '' ? error.message : `${first}: ${words.trim()}`
+  if (/could not process rule/i.test(first)) return `the kernel refused it: ${said}`
+  return /syntax error|unknown/i.test(first)
+    ? `${nft} is too old: ${said}`
+    : error.message
+}

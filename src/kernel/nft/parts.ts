@@ -4,6 +4,9 @@
  */
 export type Part = ChainPart | SetPart
 
+/** One that is there, and maybe not known any further. */
+export type Named = Pick<Part, 'kind' | 'name'>
+
 export interface ChainPart {
   readonly kind: 'chain'
   readonly name: string
@@ -46,20 +49,14 @@ const makeText = (table: string, part: Part): string => {
 }
 
 /** Of chains, so that no rule goes when they do. */
-export const emptiedText = (
-  table: string,
-  parts: readonly Pick<Part, 'kind' | 'name'>[],
-): string =>
+export const emptiedText = (table: string, parts: readonly Named[]): string =>
   parts
     .filter(({ kind }) => kind === 'chain')
     .map(({ name }) => `flush chain ${table} ${name}\n`)
     .join('')
 
 /** Nothing but each other may lead to them. */
-export const removeText = (
-  table: string,
-  parts: readonly Pick<Part, 'kind' | 'name'>[],
-): string => {
+export const removeText = (table: string, parts: readonly Named[]): string => {
   const chains = parts.filter(({ kind }) => kind === 'chain')
   const sets = parts.filter(({ kind }) => kind === 'set')
   const deleted = [...chains, ...sets].map(
@@ -125,15 +122,15 @@ export class SharedParts {
   }
 
   /** Those that were found and that nothing needs. */
-  unneeded(): readonly Pick<Part, 'kind' | 'name'>[] {
+  unneeded(): readonly Named[] {
     return [...this.#parts].flatMap(([name, { kind, part, uses }]) =>
       uses === 0 && part === undefined ? [{ kind, name }] : [],
     )
   }
 
   /** Those that nothing has led to for long enough; asked once. */
-  takeIdle(now: number): readonly Pick<Part, 'kind' | 'name'>[] {
-    const idle: Pick<Part, 'kind' | 'name'>[] = []
+  takeIdle(now: number): readonly Named[] {
+    const idle: Named[] = []
     for (const [name, { kind, part, uses, idleSince }] of this.#parts) {
       if (part?.kind === 'chain' && part.stays === true) continue
       if (uses === 0 && now - idleSince >= restMs) idle.push({ kind, name })

@@ -1,13 +1,26 @@
 import type { Clock } from '../../util/clock.ts'
-import type { IpFamily } from '../../util/ip.ts'
+import type { IpFamily, AddressPort } from '../../util/ip.ts'
 import { Monitor, type SpawnMonitor, spawnMonitor } from '../nft/monitor.ts'
-import { localPacketProbe, type PacketProbe } from '../nft/packet-probe.ts'
+import { localPacketProbe, type PacketProbe, probeTables } from '../nft/packet-probe.ts'
 import { isProbeTable, servicesTableName, tableOf } from '../nft/tables.ts'
-import type { ProxierKind, ProxierObserver } from '../proxier.ts'
+import {
+  type ProxierKind,
+  type ProxierObserver,
+  type KernelSettings,
+  plainSettings,
+} from '../proxier.ts'
 import type { RunTool } from '../run-tool.ts'
-import type { Form } from './context.ts'
+import type { Form } from './compile.ts'
 import { NftablesProxier } from './nftables-proxier.ts'
-import { probeForms } from './probe.ts'
+import type {
+  Endpoint,
+  ServicePort,
+  Snapshot,
+  Target,
+  Vip,
+} from '../../model/snapshot.ts'
+import { readyEndpoint } from '../../model/service.ts'
+import { type Probe, probedServicePort } from '../probe.ts'
 
 export interface NftablesKindDeps {
   readonly run: RunTool
@@ -59,3 +72,129 @@ export const nftablesKind = (deps: NftablesKindDeps): ProxierKind => {
     },
   }
 }
+
+interface ProbeDeps {
+  readonly run: RunTool
+  readonly clock: Clock
+  readonly monitor: Monitor
+  readonly packetProbe: PacketProbe
+}
+
+/** The form is that which was found to work. */
+interface FormProbe extends Probe {
+  readonly form: Form
+}
+
+/** As kube-proxy wants it; 0.9.8 takes what is tried here, and crashes on other changes. */
+const oldest = [1, 0, 1]
+
+const withOwnMaps = ', with a map for each Service: large clusters take long'
+
+/**
+ * Has a table as the mode would have, under another name, lead a connection, changes it as
+ * Services change, and takes it out. Never rejects.
+ */
+export const probeForms = async (
+  family: IpFamily,
+  deps: ProbeDeps,
+): Promise<FormProbe> => {
+  const tryIt = (form: Form): Promise<Probe> =>
+    probeTables(deps.run, family, table => tryForm(family, form, table, deps), oldest)
+  const shared = await tryIt('shared')
+  if (shared.usable) return { ...shared, form: 'shared' }
+  const { usable, detail } = await tryIt('own')
+  return { usable, detail: `${detail}${usable ? withOwnMaps : ''}`, form: 'own' }
+}
+
+const tryForm = (
+  family: IpFamily,
+  form: Form,
+  table: string,
+  { run, clock, monitor, packetProbe }: ProbeDeps,
+): Promise<boolean | undefined> => {
+  const observer = { restoreFailed: () => {}, failed: () => {} }
+  const deps = { run, clock, monitor, observer, table, form: () => form }
+  const proxier = new NftablesProxier(family, deps)
+  return packetProbe(family, async (from, to) => {
+    const settings = settingsOf(family)
+    const before = sample(family)
+    await proxier.sync(snapshotOf(family, before), settings)
+    // Once more as a whole, as when settings change.
+    const unmarked = { ...settings, localDetector: { by: 'none' } } as const
+    await proxier.sync(snapshotOf(family, before), unmarked)
+    // Then a Service comes, with another number of endpoints.
+    const after = [...before, led(family, from, to)]
+    await proxier.sync(snapshotOf(family, after), unmarked)
+  })
+}
+
+/** Of RFC 5737 and RFC 3849: addresses for documentation, so that nothing real is hit. */
+const unused = { IPv4: '192.0.2.1', IPv6: '2001:db8::1' } as const
+
+const settingsOf = (family: IpFamily): KernelSettings => {
+  const cidrs = [`${unused[family]}/${family === 'IPv4' ? 32 : 128}`]
+  return {
+    ...plainSettings,
+    nodePortCidrs: cidrs,
+    localDetector: { by: 'source', cidrs },
+    serviceCidrs: cidrs,
+  }
+}
+
+const snapshotOf = (family: IpFamily, all: readonly ServicePort[]): Snapshot => ({
+  family,
+  servicePorts: new Map(all.map(one => [one.key, one])),
+  healthChecks: new Map(),
+})
+
+/** All that a ServicePort can need: of policy Local, with affinity, refused. */
+const sample = (family: IpFamily): readonly ServicePort[] => {
+  const address = unused[family]
+  const endpoints = [endpointOf({ address, port: 1 }), endpointOf({ address, port: 2 })]
+  const plain: ServicePort = {
+    ...probedServicePort(family, 'plain', endpoints),
+    vips: vipsAt(address, 1),
+    externalTrafficPolicy: 'Local',
+    sourceRanges: [address],
+  }
+  const refused: Target = { verdict: 'reject', endpoints: [] }
+  return [
+    plain,
+    { ...plain, key: 'sctp', protocol: 'SCTP' },
+    { ...plain, key: 'sticky', portName: 'sticky', protocol: 'UDP', affinityMs: 1000 },
+    {
+      ...plain,
+      key: 'refused',
+      vips: vipsAt(address, 3),
+      internal: refused,
+      external: { verdict: 'drop', endpoints: [] },
+      externalFromNode: refused,
+      reachable: [],
+    },
+  ]
+}
+
+/** One of each kind, at this port and the next. */
+const vipsAt = (address: string, port: number): readonly Vip[] => [
+  { kind: 'ClusterIP', address, port },
+  { kind: 'LoadBalancerIP', address, port: port + 1 },
+  { kind: 'NodePort', address, port },
+]
+
+/**
+ * The one that a connection is to follow, by the way of outside clients: the node's own are
+ * masqueraded, and IPv4's loopback has no address for that.
+ */
+const led = (family: IpFamily, from: AddressPort, to: AddressPort): ServicePort => ({
+  ...probedServicePort(family, 'led', [endpointOf(to)]),
+  vips: [{ kind: 'ExternalIP', ...from }],
+  externalTrafficPolicy: 'Local',
+  externalFromNode: { verdict: 'drop', endpoints: [] },
+})
+
+/** Not on this node, where what goes back to its sender is masqueraded, too. */
+const endpointOf = ({ address, port }: AddressPort): Endpoint => ({
+  ...readyEndpoint(address),
+  nodeName: 'elsewhere',
+  port,
+})

@@ -1,3 +1,4 @@
+import { listOfServicePorts } from '../../model/service-port-list.ts'
 import type { Problem, ServicePort, Snapshot, Vip } from '../../model/snapshot.ts'
 import type { Clock } from '../../util/clock.ts'
 import type { IpFamily } from '../../util/ip.ts'
@@ -5,23 +6,30 @@ import { Known } from '../keeper/known.ts'
 import type { Monitor } from '../nft/monitor.ts'
 import { elementTexts } from '../nft/element-texts.ts'
 import { OwnTable } from '../nft/own-table.ts'
-import { partsTexts, removeText } from '../nft/parts.ts'
-import { listTables } from '../nft/tables.ts'
+import { type ChainPart, type Named, partsTexts, removeText } from '../nft/parts.ts'
+import { listTables, afterIptables, probeTable } from '../nft/tables.ts'
 import { watchTable } from '../nft/table-watch.ts'
-import type {
-  KernelSettings,
-  KernelSync,
-  Look,
-  Proxier,
-  ProxierObserver,
+import { WantedTable } from '../nft/wanted-table.ts'
+import {
+  type KernelSettings,
+  type KernelSync,
+  type Look,
+  type Proxier,
+  type ProxierObserver,
+  boundClients,
 } from '../proxier.ts'
 import { type RunTool, ToolError } from '../run-tool.ts'
-import { type Context, type Form, makeContext, settingsText } from './context.ts'
-import { flowtableProblem, flowtableText, whyNoFlowtable } from './flowtable.ts'
-import { fixedChains, setDefinitions } from './layout.ts'
-import { nftablesLooks } from './looks.ts'
-import { layoutChain, type PartsThere, partsThere } from './parts-there.ts'
-import { WantedTable } from './wanted-table.ts'
+import {
+  compile,
+  type Context,
+  type Form,
+  makeContext,
+  settingsText,
+  affinitySetOf,
+  isPickChain,
+} from './compile.ts'
+import { shortHash } from '../../util/short-hash.ts'
+import { isClientsChain } from '../nft/clients.ts'
 
 export interface NftablesProxierDeps {
   readonly run: RunTool
@@ -37,7 +45,7 @@ export interface NftablesProxierDeps {
 interface Written {
   readonly settings: string
   readonly context: Context
-  readonly wanted: WantedTable
+  readonly wanted: WantedTable<ServicePort>
   readonly did: KernelSync
 }
 
@@ -106,7 +114,8 @@ export class NftablesProxier implements Proxier {
 
   async #partial(snapshot: Snapshot, written: Written): Promise<Written> {
     const { wanted } = written
-    const { parts, elements, idle } = await wanted.take(snapshot, this.#deps.clock.now())
+    const all = listOfServicePorts(snapshot)
+    const { parts, elements, idle } = await wanted.take(all, this.#deps.clock.now())
     const texts = await elementTexts(this.#table.name, elements)
     if (parts.length + texts.length === 0) return { ...written, did: { work: 'nothing' } }
     const gone = idle()
@@ -132,9 +141,10 @@ export class NftablesProxier implements Proxier {
     const fixed = [layoutChain(sets), ...fixedChains(context)]
     const write = async (head: string, there?: PartsThere): Promise<Written> => {
       const { found = [], foreign = [] } = there ?? {}
-      const wanted = new WantedTable(table, context)
+      const wanted = new WantedTable<ServicePort>(table, one => compile(one, context))
       for (const { kind, name } of found) wanted.found(kind, name, clock.now())
-      const { parts, elements } = await wanted.take(snapshot, clock.now())
+      const all = listOfServicePorts(snapshot)
+      const { parts, elements } = await wanted.take(all, clock.now())
       const rest = [...partsTexts(table, fixed), ...parts]
       const others = `${wanted.emptied()}${removeText(table, foreign)}`
       const texts = [head, ...rest, others, ...(await elementTexts(table, elements))]
@@ -195,3 +205,261 @@ const emptyText = (table: string, context: Context): string =>
   Object.entries(setDefinitions(context))
     .map(([name, [kind]]) => `flush ${kind} ${table} ${name}\n`)
     .join('')
+
+/**
+ * An empty chain that says by its name which sets, maps and flowtable the table was made with:
+ * chains are all that nft lists without reading the elements of sets.
+ */
+export const layoutChain = (definitions: string): ChainPart => {
+  return { kind: 'chain', name: `layout-${shortHash(definitions)}`, rules: [] }
+}
+
+interface PartsThere {
+  /** Left for Services by a process before. */
+  readonly found: readonly Named[]
+  /** Chains of others: one with a hook judges packets whatever leads to it. */
+  readonly foreign: readonly Named[]
+}
+
+/** What is there besides `fixed`, by the names of chains. */
+export const partsThere = (
+  chains: readonly string[],
+  fixed: readonly ChainPart[],
+): PartsThere => {
+  const names = new Set(fixed.map(({ name }) => name))
+  const others = chains.filter(name => !names.has(name))
+  return {
+    found: others.filter(isOwn).flatMap((name): readonly Named[] => {
+      const set = affinitySetOf(name)
+      return set === undefined
+        ? [chainOf(name)]
+        : [chainOf(name), { kind: 'set', name: set }]
+    }),
+    foreign: others.filter(name => !isOwn(name)).map(chainOf),
+  }
+}
+
+const isOwn = (name: string): boolean => isPickChain(name) || isClientsChain(name)
+
+const chainOf = (name: string): Named => ({ kind: 'chain', name })
+
+type SetDefinition = readonly [kind: 'map' | 'set', text: string]
+
+/**
+ * The sets and maps that are the same whatever Services there are, by name. Names are
+ * kube-proxy's where they mean the same.
+ */
+const setDefinitions = ({
+  words,
+  form,
+}: Context): Readonly<Record<string, SetDefinition>> => {
+  const { family: ip, addressType: address } = words
+  const vip = `${address} . inet_proto . inet_service`
+  const nodePort = 'inet_proto . inet_service'
+  return {
+    'service-ips': ['map', `type ${vip} : verdict;`],
+    'from-node-service-ips': ['map', `type ${vip} : verdict;`],
+    'service-nodeports': ['map', `type ${nodePort} : verdict;`],
+    'from-node-nodeports': ['map', `type ${nodePort} : verdict;`],
+    ...(form === 'shared' && Object.fromEntries(endpointMaps(ip))),
+    'no-endpoint-services': ['map', `type ${vip} : verdict;`],
+    'no-endpoint-nodeports': ['map', `type ${nodePort} : verdict;`],
+    'firewall-ips': ['map', `type ${vip} : verdict;`],
+    'cluster-ips': ['set', `type ${address};`],
+    'hairpin-connections': [
+      'set',
+      `type ${address} . ${address} . inet_proto . inet_service;`,
+    ],
+    stamp: ['set', 'type mark;'],
+  }
+}
+
+/**
+ * One for each protocol: a `typeof` that has no protocol of its own (`th dport`) is accepted, but
+ * nft 1.0.6 then takes the first rule for one of TCP, and refuses those that come later.
+ */
+const endpointMaps = (
+  ip: string,
+): readonly (readonly [name: string, definition: SetDefinition])[] =>
+  (['tcp', 'udp', 'sctp'] as const).flatMap(protocol => {
+    const key = `${protocol} dport . numgen random mod 2`
+    const value = `${ip} daddr . ${protocol} dport`
+    return [
+      [`endpoints-${protocol}`, ['map', `typeof ${ip} daddr . ${key} : ${value};`]],
+      [`nodeport-endpoints-${protocol}`, ['map', `typeof ${key} : ${value};`]],
+    ] as const
+  })
+
+const base = (
+  name: string,
+  hook: string,
+  priority: number,
+  rules: readonly string[],
+): ChainPart => {
+  const type = hook.startsWith('nat ') ? hook : `filter hook ${hook}`
+  return {
+    kind: 'chain',
+    name,
+    hook: `type ${type} priority ${priority}; policy accept;`,
+    rules,
+  }
+}
+
+/**
+ * The chains that are the same whatever Services there are. A packet of a connection that stands
+ * meets one comparison in each chain of filters, and none of nat; a new one is looked up in hash
+ * tables. Those of -110 are before nat, and see the VIP itself; those of 0 see what nat has not
+ * led on.
+ */
+const fixedChains = (context: Context): readonly ChainPart[] => [
+  ...natChains(context),
+  ...filterChains(context),
+]
+
+const natChains = (context: Context): readonly ChainPart[] => {
+  const { words, vip, nodePort, toNode, ifLocal, bit } = context
+  const { family: ip } = words
+  const nodePorts = `${nodePort} vmap @service-nodeports`
+  const fromNode = `${nodePort} vmap @from-node-nodeports`
+  return [
+    {
+      kind: 'chain',
+      name: 'node-ports',
+      rules: [...ifLocal.map(pods => `${pods} ${fromNode}`), nodePorts],
+    },
+    { kind: 'chain', name: 'node-ports-from-node', rules: [fromNode, nodePorts] },
+    base('nat-prerouting', 'nat hook prerouting', afterIptables, [
+      ...ifLocal.map(pods => `${pods} ${vip} vmap @from-node-service-ips`),
+      `${vip} vmap @service-ips`,
+      `${toNode} jump node-ports`,
+    ]),
+    base('nat-output', 'nat hook output', afterIptables, [
+      `${vip} vmap @from-node-service-ips`,
+      `${vip} vmap @service-ips`,
+      `${toNode} jump node-ports-from-node`,
+    ]),
+    base('nat-postrouting', 'nat hook postrouting', 100, [
+      // A packet may come through the stack again, and is not masqueraded twice.
+      `meta mark & ${bit} != 0 meta mark set meta mark ^ ${bit} masquerade fully-random`,
+      `ct status & dnat != 0 ${ip} saddr . ${ip} daddr . meta l4proto . th dport @hairpin-connections masquerade fully-random`,
+    ]),
+  ]
+}
+
+const filterChains = (context: Context): readonly ChainPart[] => {
+  const { words, vip, nodePort, toNode, serviceCidrs, flowtableDevices } = context
+  const { family: ip } = words
+  const firewall = [`ct state new ${vip} vmap @firewall-ips`]
+  const unserved = `${vip} vmap @no-endpoint-services`
+  const unused =
+    serviceCidrs.length === 0 ? [] : [`${ip} daddr { ${serviceCidrs.join(', ')} } drop`]
+  return [
+    // By a reset, as the kernel limits how many it says by ICMP (net.ipv4.icmp_ratelimit).
+    {
+      kind: 'chain',
+      name: 'refuse',
+      rules: ['meta l4proto 6 reject with tcp reset', 'reject'],
+    },
+    {
+      kind: 'chain',
+      name: 'cluster-ips-check',
+      rules: [unserved, `${ip} daddr @cluster-ips goto refuse`, ...unused],
+    },
+    base('filter-prerouting-pre-dnat', 'prerouting', -110, firewall),
+    base('filter-output-pre-dnat', 'output', -110, firewall),
+    base('filter-input', 'input', 0, [
+      `ct state new ${unserved}`,
+      `ct state new ${toNode} ${nodePort} vmap @no-endpoint-nodeports`,
+    ]),
+    base('filter-forward', 'forward', 0, [
+      'ct state new jump cluster-ips-check',
+      ...(flowtableDevices.length > 0 ? [flowRule] : []),
+    ]),
+    base('filter-output', 'output', 0, ['ct state new jump cluster-ips-check']),
+  ]
+}
+
+/** The name of the flowtable in the table. */
+const flowtableName = 'services'
+
+/**
+ * Packets of connections that stand are forwarded from one of these devices to another past
+ * all hooks, routing and conntrack (nft(8), FLOWTABLES).
+ */
+const flowtableText = (table: string, devices: readonly string[]): string => {
+  const names = devices.map(device => `"${device}"`).join(', ')
+  return `add flowtable ${table} ${flowtableName} { hook ingress priority 0; devices = { ${names} }; }\n`
+}
+
+/** Of Services only: what others forward is others' to say. */
+export const flowRule = `ct state established ct status & dnat != 0 meta l4proto { 6, 17 } flow add @${flowtableName}`
+
+/** '' where there can be one for these devices. Nothing is written. */
+const whyNoFlowtable = async (
+  run: RunTool,
+  family: IpFamily,
+  devices: readonly string[],
+): Promise<string> => {
+  const table = probeTable(family)
+  const input = [
+    `add table ${table}\n`,
+    flowtableText(table, devices),
+    `add chain ${table} forward { type filter hook forward priority 0; }\n`,
+    `add rule ${table} forward ${flowRule}\n`,
+  ].join('')
+  try {
+    await run('nft', ['--check', '-f', '-'], { input })
+    return ''
+  } catch (error) {
+    if (!(error instanceof ToolError) || error.failure !== 'failed') throw error
+    return whyText(error)
+  }
+}
+
+/** Without the place in the input, which nobody sees; with what it may mean. */
+const whyText = ({ stderr, message }: ToolError): string => {
+  const line =
+    stderr
+      .trim()
+      .split('\n')[0]
+      ?.replace(/^\S*\d: (Error: )?/, '') || message
+  return /No such file/.test(line)
+    ? `${line} (the kernel lacks nf_flow_table, or a device is not there)`
+    : line
+}
+
+const flowtableProblem = (family: IpFamily, why: string): Problem => ({
+  object: 'flowtable',
+  field: family,
+  message: `--nftables-flowtable-devices: there is none, because of: ${why}`,
+})
+
+/** By what is written: entries of maps that a packet to the VIP is looked up in, and chains they lead to. */
+const nftablesLooks = (
+  table: string,
+  servicePort: ServicePort,
+  vip: Vip,
+  context: Context,
+): readonly Look[] => {
+  const { elements, parts } = compile({ ...servicePort, vips: [vip] }, context)
+  // Others are slots of endpoints, which the chain draws from.
+  const entries = elements.filter(({ value }) => /^(?:goto |drop$)/.test(value))
+  const chains = new Set(entries.map(({ value }) => value.replace('goto ', '')))
+  const sets = parts.flatMap(({ name }) => affinitySetOf(name) ?? [])
+  return [
+    ...entries.map(({ set, key, value }) => ({
+      what: `map ${set}, ${key} : ${value}`,
+      command: `nft get element ${table} ${set} '{ ${key} }'`,
+    })),
+    ...[...chains]
+      .filter(chain => chain !== 'drop')
+      .map(chain => ({
+        what: `chain ${chain}`,
+        command: `nft list chain ${table} '${chain}'`,
+      })),
+    ...[...new Set(sets)].map(set => ({
+      what: `${boundClients}: set ${set}`,
+      command: `nft list set ${table} '${set}'`,
+    })),
+  ]
+}

@@ -4,9 +4,9 @@ import type { AccessBatch } from '../../relay/relay.ts'
 import type { Clock } from '../../util/clock.ts'
 import { type Log, standardOutput } from '../log.ts'
 import type { LogOutput } from '../log-output.ts'
-import { FileSink } from './file-sink.ts'
+import { FileSink } from './sink.ts'
 import type { LineSink, SayTrouble } from './sink.ts'
-import { SyslogSink } from './syslog-sink.ts'
+import { SyslogSink } from './sink.ts'
 
 export interface AccessLogDeps {
   readonly log: Log

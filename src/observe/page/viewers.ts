@@ -1,22 +1,33 @@
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { PassThrough, type Readable } from 'node:stream'
-import { forPeople } from '../../page/format.ts'
-import { takenEveryMs } from '../../page/wire.ts'
-import type { Timer } from '../../util/clock.ts'
-import { orAborted } from '../../util/wait.ts'
-import { pacer } from '../../util/yielding.ts'
+import { existsSync, readdirSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { forPeople, count, heardText } from '../../page/format.ts'
+import { takenEveryMs, type Head, type Tick } from '../../page/wire.ts'
+import type { Timer, Clock } from '../../util/clock.ts'
+import { orAborted, wait } from '../../util/wait.ts'
+import { pacer, forEachYielding } from '../../util/yielding.ts'
 import type { Log } from '../log.ts'
-import type { StatusInput } from '../status-document.ts'
-import { LiveLook, type LiveLookDeps } from './live-look.ts'
-import { event } from './live-rows.ts'
+import {
+  type StatusInput,
+  type Entry,
+  entriesInTurn,
+  notByClient,
+} from '../status-document.ts'
+import { event, LiveRows } from './live-rows.ts'
+import { Deferred } from '../../util/deferred.ts'
+import { ProcessWatch, type ProcessFigures } from '../process-metrics.ts'
+import { isPlain, rowText } from './row-text.ts'
+import { shortHash } from '../../util/short-hash.ts'
+import { type Answer, plain, type Route, type Routes } from '../admin-routes.ts'
 
 export interface ViewersDeps extends LiveLookDeps {
   readonly log: Pick<Log, 'error' | 'warn'>
 }
 
 /** Of 32 connections of the server, so that probes get in. */
-export const mostViewers = 4
+const mostViewers = 4
 /** Bytes that wait for one of them. */
 const mostWaiting = 64 * 1024
 /**
@@ -142,4 +153,284 @@ export class Viewers {
       out.destroy()
     }
   }
+}
+
+interface LiveLookDeps {
+  /** All there is to know now; the relay is asked for it. */
+  readonly status: () => Promise<StatusInput>
+  readonly clock: Clock
+}
+
+/** Milliseconds from the end of a look to the next one. */
+const everyMs = 1000
+
+/** Looks at everything once a second, for all who watch; a slice at a time. */
+class LiveLook {
+  readonly #deps: LiveLookDeps
+  readonly #rows = new LiveRows()
+  /** Of the last look that is complete; 0: there was none. */
+  #number = 0
+  #head = { json: '', changedAt: 0 }
+  #tick = ''
+  #taken = new Deferred<void>()
+  #input: StatusInput | undefined
+
+  constructor(deps: LiveLookDeps) {
+    this.#deps = deps
+  }
+
+  get number(): number {
+    return this.#number
+  }
+
+  /** What the last look has found. */
+  get input(): StatusInput | undefined {
+    return this.#input
+  }
+
+  /** Resolves when there is a look later than `number`. */
+  async later(number: number): Promise<void> {
+    if (this.#number <= number) await this.#taken.promise
+  }
+
+  /** Until `signal` aborts. Rejects when a look fails. */
+  async run(signal: AbortSignal): Promise<void> {
+    const watch = new ProcessWatch()
+    try {
+      while (!signal.aborted) {
+        await this.#take(watch)
+        const taken = this.#taken
+        this.#taken = new Deferred()
+        taken.resolve()
+        await wait(this.#deps.clock, everyMs, signal)
+      }
+    } finally {
+      watch.close()
+    }
+  }
+
+  /** Events that tell one who was told of `since` last of the look `number`. */
+  *changes(since: number, number: number): Generator<string> {
+    if (this.#head.changedAt > since) yield event('head', this.#head.json)
+    yield* this.#rows.changes(since, number)
+    if (number > 0) yield event('tick', this.#tick)
+  }
+
+  async #take(watch: ProcessWatch): Promise<void> {
+    const { status, clock } = this.#deps
+    const number = this.#number + 1
+    const input = await status()
+    const look = { at: Math.round(clock.now()), now: Date.now(), failedListeners: 0 }
+    await forEachYielding(await entriesInTurn(input), entry => {
+      look.failedListeners += failedBinds(entry)
+      const [{ family, key }] = entry
+      const identity = `${family} ${key}`
+      // What checks say of an endpoint that is missing may change by itself.
+      const madeOf = isPlain(entry) ? entry : []
+      if (this.#rows.isSame(number, identity, madeOf)) return
+      const text = JSON.stringify(rowText(entry)).slice(1, -1)
+      this.#rows.see(number, identity, text, countsOf(entry), madeOf)
+    })
+    this.#rows.seen(number)
+    const json = JSON.stringify(pageHead(input))
+    if (json !== this.#head.json) this.#head = { json, changedAt: number }
+    this.#tick = JSON.stringify(pageTick(input, await watch.read(), look))
+    this.#input = input
+    this.#number = number
+  }
+}
+
+const failedBinds = ([, , listener]: Entry): number =>
+  listener?.binds.filter(({ state }) => state === 'failed').length ?? 0
+
+/** In the order of `Events.counts`. */
+const countsOf = ([, , listener]: Entry): readonly number[] => {
+  if (listener === undefined) return uncounted
+  const { active, accepted, failed, dialRetries, bytesToBackend, bytesToClient } =
+    listener.counters
+  const failures = Object.values(notByClient(failed)).reduce((sum, n) => sum + n, 0)
+  return [active, accepted, failures, dialRetries, bytesToBackend, bytesToClient]
+}
+
+const uncounted: readonly number[] = [0, 0, 0, 0, 0, 0]
+
+/** Listed on the page. */
+const mostProblems = 50
+
+/** What stands above the table. */
+const pageHead = (input: StatusInput): Head => {
+  const { draining, health, source, problems } = input
+  return {
+    verdict: draining ? 'Draining' : health.healthy ? 'Healthy' : 'Not healthy',
+    why: health.reasons,
+    about: about(input),
+    source: { name: source.name, error: source.error },
+    counted: countedOf(input),
+    problems: problems
+      .slice(0, mostProblems)
+      .map(({ object, field, message }) =>
+        [`${object}${field === '' ? '' : ` ${field}`}`, message].join(': '),
+      ),
+    problemCount: problems.length,
+  }
+}
+
+/** `Usher 0.1.0, userspace mode, linux relay with 2 workers, node n1`. */
+const about = ({ mode, relay, node, version }: StatusInput): string =>
+  [
+    `Usher ${version}`,
+    `${mode.name} mode`,
+    ...(relay === undefined ? [] : [relayText(relay)]),
+    ...(node === undefined ? [] : [`node ${node.name}`]),
+  ].join(', ')
+
+const relayText = ({ name, workers }: NonNullable<StatusInput['relay']>): string =>
+  `${name} relay${name === 'portable' ? '' : ` with ${count(workers, 'worker')}`}`
+
+const countedOf = ({ mode, relay }: StatusInput): Head['counted'] => {
+  if (mode.name === 'userspace') return 'all'
+  return relay === undefined ? 'none' : 'some'
+}
+
+/** For a browser without JavaScript, and until the first figures are there. */
+const healthSentence = (input: StatusInput, now: number): string => {
+  const { verdict, why, about: rest } = pageHead(input)
+  const { name, lastGoodAt } = input.source
+  const reasons = why.length === 0 ? '' : `: ${why.join('; ')}`
+  return `${verdict}${reasons}. ${rest}; ${heardText(name, lastGoodAt, now)}.`
+}
+
+const ms = (seconds: number | undefined): number =>
+  Math.round((seconds ?? 0) * 10_000) / 10
+
+/** Figures of a moment. */
+const pageTick = (
+  input: StatusInput,
+  figures: ProcessFigures,
+  look: Pick<Tick, 'at' | 'now' | 'failedListeners'>,
+): Tick => {
+  const { startedAt, stats, health, source } = input
+  const { fds, acceptPaused, workers = [], restarts = 0 } = stats
+  return {
+    ...look,
+    startedAt,
+    heardAt: source.lastGoodAt ?? null,
+    appliedAt: health.lastUpdated ?? null,
+    fds,
+    acceptPaused,
+    openFds: figures.openFds ?? null,
+    lateMs: ms(new Map(figures.delays).get(1)),
+    busy: Math.round(figures.utilization * 1000) / 1000,
+    memory: figures.memory.rss,
+    workers,
+    restarts,
+  }
+}
+
+interface PageDeps {
+  readonly viewers: Pick<Viewers, 'join' | 'takes'>
+  /** All but what the relay has to be asked for. */
+  readonly status: () => StatusInput
+  /** Where the build puts what browsers get. */
+  readonly folder?: URL
+}
+
+/** Nothing from elsewhere, no script but its own files, no frame of another site. */
+const guarded = {
+  'Content-Security-Policy': [
+    "default-src 'none'",
+    "script-src 'self'",
+    "style-src 'self'",
+    "connect-src 'self'",
+    "img-src 'self' data:",
+    "base-uri 'none'",
+    "form-action 'none'",
+    "frame-ancestors 'none'",
+  ].join('; '),
+  'Referrer-Policy': 'no-referrer',
+  'Cross-Origin-Resource-Policy': 'same-origin',
+  'Cache-Control': 'no-cache',
+}
+
+const contentTypes: Readonly<Record<string, string>> = {
+  html: 'text/html; charset=utf-8',
+  css: 'text/css; charset=utf-8',
+  js: 'text/javascript; charset=utf-8',
+}
+
+/** The live page: `/`, its files, and `/stream`, by which it learns what changes. */
+export const pageRoutes = ({
+  viewers,
+  status,
+  folder = new URL('../../page/', import.meta.url),
+}: PageDeps): Routes => {
+  const files = existsSync(folder) ? readdirSync(folder) : []
+  return new Map<string, Route>([
+    ['/', { answer: () => firstPage(folder, status()) }],
+    ...files
+      .filter(name => /\.(?:js|css)$/.test(name))
+      .map(name => [`/page/${name}`, fileRoute(new URL(name, folder))] as const),
+    [
+      '/stream',
+      {
+        unlisted: true,
+        notForOtherSites: true,
+        answer: (_given, client) => streamTo(viewers, client),
+      },
+    ],
+    [
+      '/stream/taken',
+      {
+        unlisted: true,
+        notForOtherSites: true,
+        query: asked => new URLSearchParams(asked).get('viewer') ?? '',
+        answer: viewer => takenBy(viewers, viewer),
+      },
+    ],
+  ])
+}
+
+const firstPage = async (folder: URL, status: StatusInput): Promise<Answer> => {
+  const page = await readFile(new URL('page.html', folder), 'utf8')
+  const sentence = escaped(healthSentence(status, Date.now()))
+  return file(
+    'html',
+    page.replace('{{health}}', () => sentence),
+  )
+}
+
+/** Text for HTML: names in it are the cluster's. */
+const escaped = (text: string): string =>
+  text.replaceAll(/[&<>"']/g, char => `&#${char.charCodeAt(0)};`)
+
+const fileRoute = (url: URL): Route => ({
+  unlisted: true,
+  answer: async () =>
+    file(/\w+$/.exec(url.pathname)?.[0] ?? '', await readFile(url, 'utf8')),
+})
+
+const file = (kind: string, body: string): Answer => ({
+  status: 200,
+  contentType: contentTypes[kind] ?? 'text/plain',
+  body,
+  headers: { ...guarded, ETag: `"${shortHash(body)}"` },
+})
+
+const takenBy = (viewers: Pick<Viewers, 'takes'>, viewer: string): Answer =>
+  viewers.takes(viewer) ? plain(200, 'ok') : plain(404, 'there is no such viewer')
+
+const streamTo = (viewers: Pick<Viewers, 'join'>, client: string): Answer => {
+  const body = viewers.join(client)
+  return body === undefined
+    ? plain(
+        503,
+        `${mostViewers} watch already, and no more can; close another page: the log says where from they watch`,
+      )
+    : {
+        status: 200,
+        contentType: 'text/event-stream',
+        body,
+        // For proxies on the way, which would keep it together.
+        headers: { ...guarded, 'Cache-Control': 'no-store', 'X-Accel-Buffering': 'no' },
+      }
 }

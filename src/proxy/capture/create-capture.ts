@@ -1,14 +1,15 @@
-import type { Capture } from '../../capture/capture.ts'
-import { ExclusiveCapture } from '../../capture/exclusive.ts'
+import type { Problem } from '../../model/snapshot.ts'
 import {
+  type Capture,
+  ExclusiveCapture,
   type CaptureName,
   type CaptureStep,
   FallbackCapture,
-} from '../../capture/fallback-capture.ts'
-import { hostLock } from '../../kernel/keeper/host-lock.ts'
-import { boundProxyAddress, listenCapture } from '../../capture/listen.ts'
-import { localCapture } from '../../capture/local/local-capture.ts'
-import { addressLog } from '../../observe/rule-log.ts'
+} from '../../capture/capture.ts'
+import { type HostLock, SocketLock } from '../../kernel/keeper/host-lock.ts'
+import { boundProxyAddress, ListenCapture } from '../../capture/listen.ts'
+import { LocalCapture } from '../../capture/local/local-capture.ts'
+import { addressLog, captureLog } from '../../observe/rule-log.ts'
 import type { RuleTables } from '../../capture/rule-table.ts'
 import { permissionAdvice } from '../../kernel/permission-advice.ts'
 import {
@@ -16,19 +17,38 @@ import {
   type FamilyProbes,
   joinProbes,
   probeFamilies,
+  whyUnusable,
+  type Probe,
 } from '../../kernel/probe.ts'
-import { isProbeTable, tableName } from '../../kernel/nft/tables.ts'
+import { isProbeTable, tableName, afterIptables } from '../../kernel/nft/tables.ts'
 import { hostKinds } from '../../kernel/cleanup/host-kinds.ts'
 import type { InUse } from '../../kernel/cleanup/in-use.ts'
 import { isCaptureChain } from '../../kernel/xtables/kube-chains.ts'
 import { inForce, removeLeftovers } from '../remove-leftovers.ts'
+import { KeptAddresses } from '../../capture/kept-addresses.ts'
+import { interfaceAddresses, type LocalAddresses } from '../../capture/local-addresses.ts'
+import { RuleCapture } from '../../capture/rule-capture.ts'
+import { ConntrackCleaner, forgetWaiting } from '../../kernel/conntrack.ts'
+import { Families } from '../../kernel/keeper/families.ts'
+import { udpVipsLeft } from '../../kernel/vips-left.ts'
 import {
-  type CaptureDeps,
-  probeAddresses,
-  probeRules,
-  withOtherTables,
-} from './host-system.ts'
-import { rulesCapture } from './rules.ts'
+  runTool,
+  isUnsupported,
+  StoppableTools,
+  ToolError,
+} from '../../kernel/run-tool.ts'
+import { proxyAddressOf, proxyCidrOf } from '../../kernel/proxy-address.ts'
+import { iptablesTables } from '../../capture/iptables/iptables.ts'
+import { nftablesTables } from '../../capture/nftables/nftables.ts'
+import type { ProxyPorts } from '../../capture/proxy-ports.ts'
+import type { RuleMetrics } from '../../observe/rule-metrics.ts'
+import type { Stay } from '../../kernel/cleanup/clean-up.ts'
+import type { HostAddresses } from '../../kernel/host-addresses/host-addresses.ts'
+import { LinuxHostAddresses } from '../../kernel/host-addresses/linux.ts'
+import { WindowsHostAddresses } from '../../kernel/host-addresses/windows.ts'
+import type { Clock } from '../../util/clock.ts'
+import { ipFamilies, type IpFamily } from '../../util/ip.ts'
+import type { Shared } from '../options.ts'
 
 /**
  * Finds out what works here, unless it is asked for one by name, and makes that. `before`: the
@@ -81,7 +101,10 @@ const adviceOn = (detail: string): string =>
     .filter(Boolean)
     .join('; or ')
 
-/** Whatever changes the host is one process's business at a time. */
+/**
+ * Whatever changes the host is one process's business at a time. Beside a kernel mode it is this
+ * one's turn by then, and others' things have gone.
+ */
 const alone = (
   deps: CaptureDeps,
   name: string,
@@ -89,43 +112,31 @@ const alone = (
   before: string,
 ): Capture => {
   const { options, system, clock, log, resync, isBesideKernelMode } = deps
-  if (isBesideKernelMode) return besideKernelMode(deps, capture)
-  const lock = hostLock({
+  const lock = new SocketLock({
     clock,
     self: `usher ${options.version}, pid ${process.pid}`,
     waiting: holder =>
       log.warn({ holder }, 'an Usher that captures traffic is here; waiting for its end'),
   })
+  const removeOthers = async (): Promise<readonly Problem[]> => {
+    const object = `capture ${name}`
+    const kinds = hostKinds(inUseByCaptures, system.tools.run)
+    return [
+      ...inForce(object, await withOtherTables(deps, name, 'remove', before)),
+      ...(await removeLeftovers(log, { object, kinds, before })),
+    ]
+  }
   return new ExclusiveCapture(capture, {
     clock,
     resync,
-    lock,
+    lock: isBesideKernelMode ? noLock : lock,
     tools: system.tools,
     keeps: options.keepRules ?? false,
-    removeOthers: async () => {
-      const object = `capture ${name}`
-      const kinds = hostKinds(inUseByCaptures, system.tools.run)
-      return [
-        ...inForce(object, await withOtherTables(deps, name, 'remove', before)),
-        ...(await removeLeftovers(log, { object, kinds, before })),
-      ]
-    },
+    removeOthers: isBesideKernelMode ? async () => [] : removeOthers,
   })
 }
 
-/** It is this process's turn by then, and others' things have gone. */
-const besideKernelMode = (
-  { clock, resync, system }: CaptureDeps,
-  capture: Capture,
-): Capture =>
-  new ExclusiveCapture(capture, {
-    clock,
-    resync,
-    lock: { acquire: async () => true, release: async () => {} },
-    tools: system.tools,
-    keeps: false,
-    removeOthers: async () => [],
-  })
+const noLock: HostLock = { acquire: async () => true, release: async () => {} }
 
 /** All that is left then is of the kernel modes, Usher's or kube-proxy's. */
 const inUseByCaptures: Partial<InUse> = {
@@ -162,7 +173,7 @@ const kindsOf = (deps: CaptureDeps): Readonly<Record<CaptureName, Kind>> => {
 
 const listening = (deps: CaptureDeps, mode: 'listen' | 'vips-only' | 'none'): Capture => {
   const { options, localAddresses, proxyPorts, facts } = deps
-  return listenCapture({
+  return new ListenCapture({
     mode,
     proxyAddress: boundProxyAddress(options.bindAddress),
     proxyPortRange: options.proxyPortRange,
@@ -175,7 +186,7 @@ const listening = (deps: CaptureDeps, mode: 'listen' | 'vips-only' | 'none'): Ca
 
 const local = (deps: CaptureDeps): Capture => {
   const { options, log, system, facts, localAddresses } = deps
-  return localCapture({
+  return new LocalCapture({
     hostAddresses: system.addresses,
     localAddresses,
     nodePortCidrs: facts.nodePortCidrs,
@@ -186,4 +197,188 @@ const local = (deps: CaptureDeps): Capture => {
     clock: deps.clock,
     resync: deps.resync,
   })
+}
+
+/** A capture by rules of the kernel's, in the families that can have them. */
+const rulesCapture = (
+  deps: CaptureDeps,
+  tables: RuleTables,
+  probes: FamilyProbes,
+): Capture => {
+  const { options, clock, log, system, facts } = deps
+  const { nodePortCidrs } = facts
+  const families = new Families({
+    clock,
+    resync: deps.resync,
+    object: `capture ${tables.name}`,
+    unusable: whyUnusable(probes),
+    probe: family => probeRules(system, tables, family),
+  })
+  const listen = new ListenCapture({
+    mode: 'none',
+    proxyKind: tables.name,
+    proxyAddress: family => {
+      const reason = families.whyNot(family)
+      return reason === '' ? { address: proxyAddressOf[family] } : { reason }
+    },
+    proxyPortRange: options.proxyPortRange,
+    localAddresses: deps.localAddresses,
+    proxyPorts: deps.proxyPorts,
+    nodePortCidrs,
+  })
+  const conntrack = new ConntrackCleaner({
+    clock,
+    proxyAddress: family => proxyAddressOf[family],
+    ownAddresses: interfaceAddresses,
+    nodePortCidrs,
+    failed: why =>
+      why === ''
+        ? log.info({}, 'stale UDP flows can be ended again')
+        : log.warn(
+            { why },
+            'stale UDP flows go on where they went: they cannot be ended',
+          ),
+  })
+  const kept = new KeptAddresses({
+    addresses: system.addresses,
+    repaired: addressLog(log),
+    resync: deps.resync,
+  })
+  const said = captureLog(log, tables.name)
+  return new RuleCapture({
+    clock,
+    tables,
+    families,
+    proxyAddress: family => proxyAddressOf[family],
+    listen,
+    prepare: family => kept.take(proxyCidrOf[family]),
+    holdOthers: async () => {
+      const left = await withOtherTables(deps, tables.name, 'hold', '')
+      for (const one of left) log.warn({ ...one }, 'old rules may still be there')
+    },
+    release: keep => kept.release(keep),
+    nodePortCidrs,
+    podCidrs: facts.podCidrs,
+    forgetWaiting: family => forgetWaiting(runTool, family),
+    conntrack,
+    // Beside a kernel mode it would be that one's own.
+    left: async family => (deps.isBesideKernelMode ? [] : udpVipsLeft(runTool, family)),
+    keepRules: options.keepRules ?? false,
+    resync: deps.resync,
+    observers: [deps.metrics, said],
+    failed: (what, why) => said.failed(what, why),
+  })
+}
+
+/** What of the system captures are made with. */
+interface HostSystem {
+  /** By which all of it is done. */
+  readonly tools: StoppableTools
+  readonly addresses: HostAddresses
+  readonly nftables: RuleTables
+  readonly iptables: RuleTables
+}
+
+/** What captures are made with. */
+interface CaptureDeps extends Pick<
+  Shared,
+  'options' | 'clock' | 'log' | 'facts' | 'resync'
+> {
+  readonly metrics: RuleMetrics
+  readonly system: HostSystem
+  readonly localAddresses: LocalAddresses
+  readonly proxyPorts: ProxyPorts
+  /** A kernel mode of this process leads traffic, too: the host is its, and what it has stays. */
+  readonly isBesideKernelMode: boolean
+}
+
+interface HostSystemDeps {
+  readonly clock: Clock
+  /** For now damage to the rules would not be noticed, because of `why`. */
+  readonly onBlind?: (why: string) => void
+  /** As `process.platform`. */
+  readonly platform?: string
+  /** See CaptureDeps. */
+  readonly isBesideKernelMode?: boolean
+}
+
+export const hostSystem = ({
+  clock,
+  onBlind,
+  platform,
+  isBesideKernelMode = false,
+}: HostSystemDeps): HostSystem => {
+  const tools = new StoppableTools()
+  const deps = { run: tools.run, clock }
+  const isWindows = (platform ?? process.platform) === 'win32'
+  return {
+    tools,
+    addresses: isWindows ? new WindowsHostAddresses(deps) : new LinuxHostAddresses(deps),
+    nftables: nftablesTables({
+      ...deps,
+      ...(onBlind && { onBlind }),
+      ...(isBesideKernelMode && { natPriority: afterIptables }),
+    }),
+    iptables: iptablesTables(deps),
+  }
+}
+
+/** Whether rules work, and an address of Usher's own for them to lead to. */
+const probeRules = async (
+  { addresses }: HostSystem,
+  tables: RuleTables,
+  family: IpFamily,
+): Promise<Probe> => {
+  const rules = await tables.probe(family)
+  if (!rules.usable) return rules
+  const own = await addresses.probe(family)
+  return own.usable ? rules : own
+}
+
+const probeAddresses = ({ addresses }: HostSystem): Promise<FamilyProbes> =>
+  probeFamilies(family => addresses.probe(family))
+
+export interface Probed extends Probe {
+  readonly name: CaptureName
+}
+
+/** Everything there is to say of what works here, for `usher check`. */
+export const probeAll = async (system: HostSystem): Promise<readonly Probed[]> => {
+  const { nftables, iptables } = system
+  const probes = {
+    nftables: await probeFamilies(family => probeRules(system, nftables, family)),
+    iptables: await probeFamilies(family => probeRules(system, iptables, family)),
+    local: await probeAddresses(system),
+  }
+  return (['nftables', 'iptables', 'local'] as const).map(name => {
+    const { usable, detail } = joinProbes(probes[name])
+    return { name, usable, detail }
+  })
+}
+
+/**
+ * What an Usher before this one may have left, or a capture or mode `before`, by tables other than
+ * `own`; gives what can't be done. Where a tool is missing nothing was left by it, but by `before`.
+ */
+const withOtherTables = async (
+  { system }: CaptureDeps,
+  own: string,
+  work: 'hold' | 'remove',
+  before: string,
+): Promise<readonly Stay[]> => {
+  const others = [system.nftables, system.iptables].filter(({ name }) => name !== own)
+  const one = async (tables: RuleTables, family: IpFamily): Promise<readonly Stay[]> => {
+    try {
+      await tables.table(family)[work]()
+      return []
+    } catch (error) {
+      const isMissing = error instanceof ToolError && error.failure === 'missing'
+      if ((isMissing && tables.name !== before) || isUnsupported(error)) return []
+      const what = `rules of capture ${tables.name}, ${family}`
+      return [{ what, why: (error as Error).message }]
+    }
+  }
+  // Clients wait meanwhile.
+  const left = others.flatMap(tables => ipFamilies.map(each => one(tables, each)))
+  return (await Promise.all(left)).flat()
 }

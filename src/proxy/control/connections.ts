@@ -1,12 +1,18 @@
 import type { AnswerOf } from '../../observe/control-protocol.ts'
+import type { ConnectionsPage, OpenConnection } from '../../relay/open-connections.ts'
+import type { Relay } from '../../relay/relay.ts'
+import {
+  type ControlDeps,
+  type Handler,
+  needsRelay,
+  Refusal,
+  needsUserspace,
+} from './carry-out.ts'
+import { meantBy, shortName } from './named-service-ports.ts'
 import { causeText } from '../../relay/cause.ts'
 import type { EndedConnection } from '../../relay/ended-connections.ts'
-import type { ConnectionsPage, OpenConnection } from '../../relay/open-connections.ts'
 import { noAnswer } from '../../relay/questions.ts'
-import type { Relay } from '../../relay/relay.ts'
-import { type ControlDeps, type Handler, needsRelay, Refusal } from './carry-out.ts'
-import { meantBy, shortName } from './named-service-ports.ts'
-import { relayedOf } from './relayed.ts'
+import type { ServicePort } from '../../model/snapshot.ts'
 
 /** Less than a client waits for; what has been found by then is the answer. */
 const longestMs = 8000
@@ -70,10 +76,10 @@ const connectionStatus = (
 }
 
 export const ended: Handler<'ended'> = async (deps, request) => {
-  needsRelay(deps, unseenEnds)
+  needsRelay(deps, unseenEnd)
   const { routes, after, failed, clients = [], perSecond, limit } = request
   const meant = meantBy(deps.reconciler.snapshots(), routes)
-  const { listeners, notes } = relayedOf(deps, meant, unseenEnds)
+  const { listeners, notes } = relayedOf(deps, meant, unseenEnd)
   const query = { routes, listeners, after, failed, clients, perSecond, limit }
   const page = (await deps.relay()?.ask('ended', query)) ?? noAnswer.ended
   if (page.isFull) throw new Refusal(503, 'TOO_MANY', tooMany)
@@ -87,7 +93,7 @@ export const ended: Handler<'ended'> = async (deps, request) => {
   }
 }
 
-const unseenEnds = 'Usher does not see them end'
+const unseenEnd = 'Usher does not see them end'
 
 const tooMany =
   'others look at connections as they end, each at different ones, and there is no room for one more; wait until they have not looked for 3 s, or look at the same as one of them'
@@ -111,3 +117,49 @@ const endedStatus = ({
 
 /** What is finer is noise. */
 const toMicroseconds = (ms: number): number => Math.round(ms * 1000) / 1000
+
+interface Relayed {
+  readonly listeners: readonly string[]
+  /** Of each of the others why it is not told of, in words. */
+  readonly notes: readonly string[]
+}
+
+/**
+ * Names of those whose connections a relay carries; throws where the kernel carries them all.
+ * `effect`: what that means.
+ */
+const relayedOf = (
+  deps: ControlDeps,
+  servicePorts: readonly ServicePort[],
+  effect: string,
+): Relayed => {
+  const names = namesOf(servicePorts.filter(isTcp))
+  const others = namesOf(servicePorts.filter(port => !isTcp(port)))
+  const kernels = carriedByKernel(deps)
+  const listeners = names.filter(name => !kernels.has(name))
+  const unheard = names.filter(name => kernels.has(name))
+  if (listeners.length === 0 && unheard.length > 0) needsUserspace(deps, effect)
+  const notes = [
+    ...others.map(name => `${shortName(name)}: only TCP connections are told of`),
+    ...unheard.map(
+      name => `${shortName(name)}: the kernel forwards its connections, and ${effect}`,
+    ),
+  ]
+  return { listeners, notes }
+}
+
+const isTcp = ({ protocol }: ServicePort): boolean => protocol === 'TCP'
+
+const namesOf = (some: readonly ServicePort[]): readonly string[] => [
+  ...new Set(some.map(({ name }) => name)),
+]
+
+/** Names of ServicePorts. */
+const carriedByKernel = ({ mode }: ControlDeps): ReadonlySet<string> => {
+  // Most ask each second.
+  if (mode.name === 'userspace') return new Set()
+  const carried = mode.placements.filter(({ vips }) =>
+    vips.some(({ capture }) => capture === 'kernel'),
+  )
+  return new Set(namesOf(carried.map(({ servicePort }) => servicePort)))
+}

@@ -1,22 +1,34 @@
 import { boundClients, type Look } from '../../kernel/proxier.ts'
-import { schedulerOf } from '../../kernel/ipvs/ipvs-deps.ts'
-import type { Protocol } from '../../model/service.ts'
-import type { Endpoint, ServicePort } from '../../model/snapshot.ts'
-import { whyLeftOut } from '../../model/topology.ts'
-import type { AnswerOf } from '../../observe/control-protocol.ts'
+import type { Protocol, TrafficPolicy } from '../../model/service.ts'
 import { bindText, timesOf } from '../../observe/status-service-port.ts'
-import type { EndpointView, Explanation, WorkerView } from '../../relay/explanation.ts'
+import type { Explanation, EndpointView, WorkerView } from '../../relay/explanation.ts'
 import {
   type AddressPort,
   canonicalIp,
+  familyOf,
   isWildcard,
   splitHostPort,
+  joinHostPort,
 } from '../../util/ip.ts'
-import { canonicalUnix, isUnix, unixPeer } from '../../util/unix-address.ts'
+import { canonicalUnix, isUnix, unixPeer, unixPlace } from '../../util/unix-address.ts'
 import { type ControlDeps, type Handler, Refusal } from './carry-out.ts'
-import { type ClientTarget, clientTarget } from './client-target.ts'
-import { type DialledVip, dialledVip } from './dialled-vip.ts'
 import { shortName } from './named-service-ports.ts'
+import { schedulerOf } from '../../kernel/ipvs/ipvs-deps.ts'
+import {
+  type Endpoint,
+  type ServicePort,
+  isInternal,
+  type Target,
+  type Vip,
+} from '../../model/snapshot.ts'
+import { whyLeftOut } from '../../model/topology.ts'
+import type { AnswerOf } from '../../observe/control-protocol.ts'
+import { vipGroups } from '../../capture/vip-group.ts'
+import { NodeClientSet } from '../../relay/node-clients.ts'
+import { isAmong, rangesOf } from '../../util/address-ranges.ts'
+import { addressWords } from '../../util/cidr.ts'
+import type { Placement, VipPlacement } from '../../capture/capture.ts'
+import { isOwnAddress } from '../../capture/local-addresses.ts'
 
 /** Which endpoint a client would get at an address, and why not another. Changes nothing. */
 export const explain: Handler<'explain'> = async (deps, request) => {
@@ -249,7 +261,7 @@ const explainedVerdict = (
   if (best === undefined)
     return { action: 'refuse', why: 'no worker of the relay answers' }
   if (best.outcome === 'served') return { action: 'forward', why }
-  const reason = words[best.why] ?? `over the limit ${best.why}`
+  const reason = refusalWords[best.why] ?? `over the limit ${best.why}`
   const whole =
     best.why === 'not allowed' && isOutside
       ? why
@@ -259,7 +271,7 @@ const explainedVerdict = (
   return { action: best.outcome === 'refused' ? 'refuse' : 'wait', why: whole }
 }
 
-const words: Readonly<Record<string, string>> = {
+const refusalWords: Readonly<Record<string, string>> = {
   '': 'nothing is against it',
   'not allowed': 'the client is not in the list of those that may connect',
   'no endpoint': 'no endpoint is left for it',
@@ -267,4 +279,99 @@ const words: Readonly<Record<string, string>> = {
   full: 'each endpoint has as many connections as it may have',
   queue: 'others wait for a place at an endpoint, and come first',
   'too many wait': 'it would have to wait, and as many clients wait as may',
+}
+
+/** Which of a ServicePort's targets a client gets, and what decides that. */
+interface ClientTarget {
+  readonly target: Target
+  readonly policy: TrafficPolicy
+  /** `internalTrafficPolicy Cluster`. */
+  readonly by: string
+  /** It is in none of the source ranges. */
+  readonly isOutside: boolean
+}
+
+const clientTarget = (
+  { around }: ControlDeps,
+  { servicePort, placed: { vip } }: DialledVip,
+  client: string,
+): ClientTarget => {
+  const { internal, external, externalFromNode, sourceRanges } = servicePort
+  const { internalTrafficPolicy, externalTrafficPolicy } = servicePort
+  if (isInternal(vip)) {
+    const by =
+      vip.kind === 'Route'
+        ? 'a route has no traffic policy'
+        : `internalTrafficPolicy ${internalTrafficPolicy}`
+    return { target: internal, policy: internalTrafficPolicy, by, isOutside: false }
+  }
+  const isGuarded = vipGroups(servicePort)[vip.kind] === 'load-balancer'
+  const words = addressWords(client) ?? []
+  const isOutside =
+    isGuarded && sourceRanges !== undefined && !isAmong(rangesOf(sourceRanges), words)
+  const onNode = new NodeClientSet()
+  onNode.set(around.nodeClients())
+  const by = `externalTrafficPolicy ${externalTrafficPolicy}`
+  if (externalTrafficPolicy === 'Cluster' || !onNode.has(client))
+    return { target: external, policy: externalTrafficPolicy, by, isOutside }
+  const spared = `${by}, which spares clients on this node`
+  return { target: externalFromNode, policy: 'Cluster', by: spared, isOutside }
+}
+
+/** An address that is served, as a client dials it. */
+interface DialledVip {
+  readonly servicePort: ServicePort
+  readonly listenerId: string
+  readonly placed: VipPlacement
+}
+
+const mostNamed = 5
+
+/** What is at an address; an own address of a VIP goes before node ports. Throws a Refusal with what is near it. */
+const dialledVip = (
+  placements: readonly Placement[],
+  dialled: AddressPort,
+  protocol: Protocol,
+): DialledVip => {
+  const all = placements.flatMap(({ servicePort, listenerId, vips }) =>
+    vips.map((placed): DialledVip => ({ servicePort, listenerId, placed })),
+  )
+  const ofProtocol = all.filter(({ servicePort }) => servicePort.protocol === protocol)
+  const isAt = ({ placed: { vip } }: DialledVip): boolean =>
+    vip.port === dialled.port && unixPlace(vip.address) === unixPlace(dialled.address)
+  const onAny = ({ placed: { vip } }: DialledVip): boolean =>
+    vip.port === dialled.port &&
+    isWildcard(vip.address) &&
+    familyOf(vip.address) === familyOf(dialled.address) &&
+    isOwnAddress(dialled.address)
+  const found = ofProtocol.find(isAt) ?? ofProtocol.find(onAny)
+  if (found !== undefined) return found
+  const text = `${joinHostPort(dialled.address, dialled.port)} (${protocol})`
+  const near = nearest(all, dialled)
+  throw new Refusal(404, 'UNKNOWN_ADDRESS', `nothing is served at ${text}; ${near}`)
+}
+
+const nearest = (all: readonly DialledVip[], { address, port }: AddressPort): string => {
+  const there = all.filter(
+    ({ placed: { vip } }) => unixPlace(vip.address) === unixPlace(address),
+  )
+  if (there.length > 0) return `${address} has ${namesOf(there)}`
+  const isNear = ({ kind, ...vip }: Vip): boolean =>
+    vip.port === port && (kind === 'NodePort' || isWildcard(vip.address))
+  const wild = all.filter(({ placed: { vip } }) => isNear(vip))
+  if (wild.length > 0)
+    return isOwnAddress(address)
+      ? `${port} is ${namesOf(wild)}`
+      : `${port} is ${namesOf(wild)}, and ${address} is no address of this node`
+  return 'no Service or route has this address; usher get listeners lists those that are served'
+}
+
+const namesOf = (some: readonly DialledVip[]): string => {
+  const names = some.map(({ servicePort, placed: { vip } }) => {
+    const what = vip.kind === 'NodePort' ? 'the node port' : 'port'
+    const at = isUnix(vip.address) ? vip.address : `${what} ${vip.port}`
+    return `${at} (${servicePort.protocol}) of ${shortName(servicePort.name)}`
+  })
+  const more = names.length - mostNamed
+  return names.slice(0, mostNamed).join(', ') + (more > 0 ? ` and ${more} more` : '')
 }

@@ -2,14 +2,12 @@ import type { ServicePort, Snapshot } from '../../model/snapshot.ts'
 import { suggest } from '../../util/suggest.ts'
 import { Refusal } from './carry-out.ts'
 
-/** What was named, or what is wrong with a name. */
+/** What was named. */
 export interface Named {
   /** Names of ServicePorts with TCP, each once. */
   readonly names: readonly string[]
   /** What shares a name with those and has no connections. */
   readonly notes: readonly string[]
-  readonly unknown?: string
-  readonly notTcp?: string
 }
 
 /** Where the routes of a sidecar are: they are called by their names alone. */
@@ -21,23 +19,20 @@ export const shortName = (name: string): string =>
 
 /**
  * The ServicePorts that users mean by `db` (a route), `default/web` (all ports of a Service) or
- * `default/web:http` (one of them). The first name that is wrong makes it all wrong.
+ * `default/web:http` (one of them). Throws a Refusal for the first name that is wrong.
  */
 export const namedServicePorts = (
   snapshots: readonly Snapshot[],
   given: readonly string[],
 ): Named => {
-  const all = snapshots.flatMap(({ servicePorts }) => [...servicePorts.values()])
   const names = new Set<string>()
   const notes = new Set<string>()
   for (const one of given) {
-    const meant = all.filter(port => isCalled(port, one))
-    if (meant.length === 0)
-      return { names: [], notes: [], unknown: unknownText(one, all) }
+    const meant = meantBy(snapshots, [one])
     const [others, tcp] = [false, true].map(isTcp =>
       meant.filter(({ protocol }) => (protocol === 'TCP') === isTcp),
     ) as [ServicePort[], ServicePort[]]
-    if (tcp.length === 0) return { names: [], notes: [], notTcp: notTcpText(others) }
+    if (tcp.length === 0) throw new Refusal(409, 'NOT_TCP', notTcpText(others))
     for (const { name } of tcp) names.add(name)
     for (const { name, protocol } of others)
       notes.add(`${shortName(name)}: ${protocol} goes on`)

@@ -1,27 +1,40 @@
-import { hostLock } from '../../kernel/keeper/host-lock.ts'
-import { interfaceAddresses } from '../../capture/local-addresses.ts'
+import { SocketLock } from '../../kernel/keeper/host-lock.ts'
+import {
+  interfaceAddresses,
+  nodeAddresses as allNodeAddresses,
+} from '../../capture/local-addresses.ts'
 import { hostKinds } from '../../kernel/cleanup/host-kinds.ts'
 import type { InUse } from '../../kernel/cleanup/in-use.ts'
 import { bridgeWarning } from '../../kernel/bridges.ts'
-import { conntrackCleaner } from '../../kernel/conntrack.ts'
+import { ConntrackCleaner } from '../../kernel/conntrack.ts'
 import { tableName } from '../../kernel/nft/tables.ts'
 import { udpVipsLeft } from '../../kernel/vips-left.ts'
-import type { ProxierKind, ProxierObserver } from '../../kernel/proxier.ts'
-import { StoppableTools } from '../../kernel/run-tool.ts'
+import type {
+  ProxierKind,
+  ProxierObserver,
+  KernelSettings,
+  LocalDetector,
+} from '../../kernel/proxier.ts'
+import { StoppableTools, type RunTool, runTool } from '../../kernel/run-tool.ts'
 import { hostSysctls, type Sysctls } from '../../kernel/sysctls.ts'
-import { probeFamilies, whyUnusable } from '../../kernel/probe.ts'
+import { probeFamilies, whyUnusable, joinProbes, type Probe } from '../../kernel/probe.ts'
 import type { ModeStep } from '../../mode/fallback-mode.ts'
 import { KernelMode } from '../../mode/kernel-mode.ts'
 import { kernelLog } from '../../observe/rule-log.ts'
 import type { RuleMetrics } from '../../observe/rule-metrics.ts'
-import { ipFamilies } from '../../util/ip.ts'
-import type { Shared } from '../options.ts'
+import { ipFamilies, type IpFamily, isLoopback } from '../../util/ip.ts'
+import type { Shared, ClusterFacts } from '../options.ts'
 import { removeLeftovers } from '../remove-leftovers.ts'
 import type { KernelOptions } from '../../mode/kernel-options.ts'
-import { type KernelFacts, kernelSettings } from './kernel-settings.ts'
-import type { KindDeps } from './kernel-kinds.ts'
 import { KernelSetup } from './kernel-setup.ts'
 import { onlineProcessors, wantedSysctls } from './wanted-sysctls.ts'
+import { cidrsOfFamily } from '../../util/cidr.ts'
+import { iptablesKind } from '../../kernel/iptables/iptables-proxier.ts'
+import { ipvsKind } from '../../kernel/ipvs/ipvs-proxier.ts'
+import { nftablesKind } from '../../kernel/nftables/nftables-kind.ts'
+import { kernelModeNames } from '../../mode/mode.ts'
+import type { Clock } from '../../util/clock.ts'
+import { readIfThere } from '../../util/read-text.ts'
 
 export interface KernelStepDeps extends Pick<Shared, 'clock' | 'log' | 'resync'> {
   readonly version: string
@@ -66,7 +79,7 @@ export const kernelStep = (
   const setSysctl = (sysctl: string, value: string) => setup.set(sysctl, value)
   const tools = new StoppableTools()
   const kind = makeKind({ run: tools.run, observer, setSysctl })
-  const conntrack = conntrackCleaner({
+  const conntrack = new ConntrackCleaner({
     clock,
     // Flows go to endpoints: there is no one address by which they are all known.
     proxyAddress: () => undefined,
@@ -75,7 +88,7 @@ export const kernelStep = (
     failed: why => said.failed('ending stale UDP flows', why),
   })
   const lock = () =>
-    hostLock({
+    new SocketLock({
       clock,
       self: `usher ${deps.version}, pid ${process.pid}`,
       waiting: holder =>
@@ -131,4 +144,94 @@ export const kernelStep = (
       })
     },
   }
+}
+
+export interface KernelFacts
+  extends
+    Pick<ClusterFacts, 'nodeName' | 'podCidrs' | 'serviceCidrs' | 'nodePortCidrs'>,
+    Partial<Pick<ClusterFacts, 'nodePortCidrsOfAnyNode'>> {
+  /** By default those of the host's interfaces, without what modes put on them. */
+  readonly nodeAddresses?: (family: IpFamily) => readonly string[]
+}
+
+/** What the rules of a family go by now. */
+export const kernelSettings = (
+  mode: ProxierKind['name'],
+  options: KernelOptions,
+  facts: KernelFacts,
+  family: IpFamily,
+): KernelSettings => {
+  const { podCidrs, nodePortCidrs, nodeAddresses = ofInterfaces } = facts
+  const { masqueradeAll, masqueradeBit } =
+    mode === 'nftables' ? options.nftables : options
+  return {
+    flowtableDevices: options.nftables.flowtableDevices,
+    masqueradeAll,
+    masqueradeBit,
+    localhostNodePorts: options.localhostNodePorts,
+    localDetector: localDetector(options.localPods, podCidrs(), family),
+    nodePortCidrs: nodePortCidrs(family),
+    nodeAddresses: nodeAddresses(family),
+    nodeName: facts.nodeName,
+    serviceCidrs: cidrsOfFamily(facts.serviceCidrs(), family),
+  }
+}
+
+const localDetector = (
+  localPods: KernelOptions['localPods'],
+  podCidrs: readonly string[],
+  family: IpFamily,
+): LocalDetector => {
+  if (localPods.by !== 'cidrs') return localPods
+  const cidrs = cidrsOfFamily(podCidrs, family)
+  return cidrs.length === 0 ? { by: 'none' } : { by: 'source', cidrs }
+}
+
+const ofInterfaces = (family: IpFamily): readonly string[] =>
+  allNodeAddresses(family).filter(address => !isLoopback(address))
+
+/** What a kind of proxier is made with. */
+interface KindDeps {
+  readonly run: RunTool
+  readonly observer: ProxierObserver
+  readonly setSysctl: (name: string, value: string) => Promise<void>
+}
+
+type MakeKind = (deps: KindDeps) => ProxierKind
+
+/** The kinds of proxier there are, as this host has them. */
+export const kernelKinds = (
+  clock: Clock,
+  { ipvs }: KernelOptions,
+): Readonly<Record<ProxierKind['name'], MakeKind>> => ({
+  nftables: ({ run, observer }) => nftablesKind({ run, clock, observer }),
+  ipvs: ({ run, observer, setSysctl }) =>
+    ipvsKind({
+      run,
+      clock,
+      observer,
+      options: ipvs,
+      read: readIfThere,
+      setSysctl,
+    }),
+  iptables: ({ run, observer }) => iptablesKind({ run, clock, observer }),
+})
+
+/** Whether the kernel modes work here, for `usher check`. */
+export const probeKernelModes = async (
+  clock: Clock,
+  options: KernelOptions,
+): Promise<readonly (Probe & { readonly name: string })[]> => {
+  const kinds = kernelKinds(clock, options)
+  const found: (Probe & { readonly name: string })[] = []
+  for (const name of kernelModeNames) {
+    const kind = kinds[name]({
+      run: runTool,
+      observer: { restoreFailed: () => {}, failed: () => {} },
+      setSysctl: (sysctl, value) => hostSysctls().set(sysctl, value),
+    })
+    const probes = await probeFamilies(family => kind.probe(family))
+    found.push({ name, ...joinProbes(probes) })
+  }
+  return found
 }

@@ -6,8 +6,15 @@
  */
 
 /** Open connections, or flows, of a listener in one worker from which on it looks. */
-export const fewConnections = 32
-export const fewFlows = 64
+export const fewConnections = 128
+export const fewFlows = 128
+
+/**
+ * Whether it is passed on with `ttlOnward`: all that others count down, and a part of what comes from hosts, as one
+ * in a ring is enough to begin with and each costs system calls. `serial`: 1, 2, 3 and so on.
+ */
+export const isCounted = (ttl: number, serial: number): boolean =>
+  ttl > 128 || serial % 16 === 0
 
 /** What others are passed on with whose packets came with `ttl`. */
 export const ttlOnward = (ttl: number): number =>

@@ -3,8 +3,7 @@ import type { Decode, DecodedObject } from './decode-object.ts'
 import { decodeEndpointSlice } from './endpoint-slice.ts'
 import { decodeEndpoints } from './endpoints.ts'
 import { peek } from '../../util/json.ts'
-import { decodeNode } from './node.ts'
-import { decodeServiceCIDR } from './service-cidr.ts'
+import { decodeNode, decodeServiceCIDR } from './node.ts'
 import { decodeService } from './service.ts'
 
 export type DecodeResult =

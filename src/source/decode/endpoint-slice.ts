@@ -1,11 +1,5 @@
 import * as v from 'valibot'
-import type {
-  Change,
-  EndpointSlice,
-  EndpointSpec,
-  Protocol,
-  SlicePort,
-} from '../../model/service.ts'
+import type { Change, EndpointSlice, EndpointSpec } from '../../model/service.ts'
 import { familyOf, type IpFamily } from '../../util/ip.ts'
 import {
   isDnsSubdomain,
@@ -26,7 +20,7 @@ import { allLeftOut, decisive, parts, present } from './part.ts'
 import { specialRange } from '../../util/special-address.ts'
 import { show } from '../../util/printable.ts'
 import { isNot } from '../../util/schema.ts'
-import { fieldPath, type Fault } from './problem.ts'
+import { fieldPath, type Fault, faultIf } from './problem.ts'
 
 /** Shared: most endpoints have no hints, and there may be 100 000. */
 const none: readonly string[] = []
@@ -34,6 +28,15 @@ const none: readonly string[] = []
 const hints = (name: v.GenericSchema<string>) => v.nullish(parts(object({ name })))
 
 const flag = v.boolean(issue => `${show(issue.input)} is not true or false`)
+
+/** Of which the number may be left out, or not. */
+export const slicePorts = <T extends v.GenericSchema<unknown, number>>(port: T) =>
+  decisive(
+    parts(
+      object({ name: decisive(portName, ''), protocol: decisive(protocol, 'TCP'), port }),
+    ),
+    [],
+  )
 
 const shape = object({
   addressType: v.nullish(
@@ -63,16 +66,7 @@ const shape = object({
     ),
     [],
   ),
-  ports: decisive(
-    parts(
-      object({
-        name: decisive(portName, ''),
-        protocol: decisive(protocol, 'TCP'),
-        port: decisive(slicePortNumber, 0),
-      }),
-    ),
-    [],
-  ),
+  ports: slicePorts(decisive(slicePortNumber, 0)),
 })
 
 type Body = v.InferOutput<typeof shape>
@@ -97,18 +91,22 @@ export const decodeEndpointSlice = decoderOf({
       specialAddressFaults(`endpoints[${i}].addresses[0]`, one?.addresses[0]),
     ),
   unread: ({ endpoints, ports }) => allLeftOut(endpoints) || allLeftOut(ports),
-  changes: (body, metadata) => [sliceChange(sliceOf(body, metadata))],
+  changes: (body, metadata) => [sliceChange(body, metadata)],
 })
 
-const sliceOf = (body: Body, metadata: Metadata): EndpointSlice => ({
-  namespace: metadata.namespace,
-  name: metadata.name,
-  serviceName: metadata.label(labels.serviceName) ?? '',
-  family: familyIn(body),
-  endpoints: present(body.endpoints).map(endpointSpec),
-  ports: slicePorts(body.ports),
-  lastChangeTriggerTime: metadata.lastChangeTriggerTime,
-})
+export const sliceChange = (body: Body, metadata: Metadata): Change => {
+  const { namespace, name, lastChangeTriggerTime } = metadata
+  const slice: EndpointSlice = {
+    namespace,
+    name,
+    serviceName: metadata.label(labels.serviceName) ?? '',
+    family: familyIn(body),
+    endpoints: present(body.endpoints).map(endpointSpec),
+    ports: present(body.ports).filter(({ port }) => port !== 0),
+    lastChangeTriggerTime,
+  }
+  return { kind: 'EndpointSlice', namespace, name, object: slice }
+}
 
 /** That of the first address where the slice does not say, as a later Kubernetes may call it otherwise. */
 const familyIn = ({ addressType, endpoints }: Body): IpFamily =>
@@ -120,11 +118,6 @@ const familyIn = ({ addressType, endpoints }: Body): IpFamily =>
 
 const ipOf = (given: unknown): string =>
   (typeof given === 'string' && objectIp(given)) || ''
-
-export const sliceChange = (slice: EndpointSlice): Change => {
-  const { namespace, name } = slice
-  return { kind: 'EndpointSlice', namespace, name, object: slice }
-}
 
 export const ignoredAsHeadless = (metadata: Metadata): string =>
   metadata.label(labels.headless) === undefined
@@ -145,7 +138,7 @@ const endpointFaults = (body: Body): Fault[] => {
   const family = familyIn(body)
   return body.endpoints.flatMap((one, i) => {
     const message = one ? endpointAddressFault(one.addresses[0], family) : ''
-    return message === '' ? [] : { field: `endpoints[${i}].addresses[0]`, message }
+    return faultIf(`endpoints[${i}].addresses[0]`, message)
   })
 }
 
@@ -191,15 +184,3 @@ const endpointSpec = (given: RawEndpoint): EndpointSpec => ({
 const hintNames = (
   given: readonly ({ readonly name: string } | undefined)[] | null | undefined,
 ): readonly string[] => (given ? present(given).flatMap(({ name }) => name || []) : none)
-
-interface RawPort {
-  readonly name: string
-  readonly protocol: Protocol
-  readonly port: number
-}
-
-/** Without ports that have no number. */
-export const slicePorts = (given: readonly (RawPort | undefined)[]): SlicePort[] =>
-  present(given)
-    .filter(({ port }) => port !== 0)
-    .map(({ name, protocol: spoken, port }) => ({ name, protocol: spoken, port }))

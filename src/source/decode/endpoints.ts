@@ -1,6 +1,6 @@
 import * as v from 'valibot'
-import type { EndpointSlice, EndpointSpec } from '../../model/service.ts'
-import { familyOf, ipFamilies, type IpFamily } from '../../util/ip.ts'
+import type { Change } from '../../model/service.ts'
+import { familyOf, ipFamilies } from '../../util/ip.ts'
 import { decoderOf } from './decode-object.ts'
 import {
   endpointAddressFault,
@@ -9,11 +9,11 @@ import {
   slicePorts,
   specialAddressFaults,
 } from './endpoint-slice.ts'
-import { nodeName, object, port, portName, protocol, text } from './fields.ts'
+import { nodeName, object, port, text } from './fields.ts'
 import type { Metadata } from './metadata.ts'
 import { objectIp } from './object-ip.ts'
 import { allLeftOut, decisive, parts, present } from './part.ts'
-import type { Fault } from './problem.ts'
+import { type Fault, faultIf } from './problem.ts'
 
 const addresses = decisive(parts(object({ ip: text, nodeName: v.nullish(nodeName) })), [])
 
@@ -23,16 +23,7 @@ const shape = object({
       object({
         addresses,
         notReadyAddresses: addresses,
-        ports: decisive(
-          parts(
-            object({
-              name: decisive(portName, ''),
-              protocol: decisive(protocol, 'TCP'),
-              port,
-            }),
-          ),
-          [],
-        ),
+        ports: slicePorts(port),
       }),
     ),
     [],
@@ -40,7 +31,6 @@ const shape = object({
 })
 
 type Subset = NonNullable<v.InferOutput<typeof shape>['subsets'][number]>
-type Address = NonNullable<Subset['addresses'][number]>
 
 const addressParts = ['addresses', 'notReadyAddresses'] as const
 
@@ -55,23 +45,16 @@ export const decodeEndpoints = decoderOf({
   ignored: ignoredAsHeadless,
   shape,
   faults: ({ subsets }) =>
-    addressFaults(subsets, (field, ip) => {
-      const message = endpointAddressFault(ip, undefined)
-      return message === '' ? [] : [{ field, message }]
-    }),
+    addressFaults(subsets, (field, ip) =>
+      faultIf(field, endpointAddressFault(ip, undefined)),
+    ),
   invalid: ({ subsets }) => addressFaults(subsets, specialAddressFaults),
   unread: ({ subsets }) =>
     allLeftOut(subsets) ||
     allLeftOut(present(subsets).flatMap(({ ports }) => ports)) ||
     allLeftOut(present(subsets).flatMap(one => addressParts.flatMap(part => one[part]))),
   changes: ({ subsets }, metadata) =>
-    subsets.flatMap((subset, i) =>
-      subset === undefined
-        ? []
-        : ipFamilies.flatMap(family =>
-            sliceOf(subset, i, family, metadata).map(sliceChange),
-          ),
-    ),
+    subsets.flatMap((subset, i) => (subset ? slicesOf(subset, i, metadata) : [])),
 })
 
 const addressFaults = (
@@ -86,37 +69,22 @@ const addressFaults = (
     ),
   )
 
-const sliceOf = (
-  subset: Subset,
-  i: number,
-  family: IpFamily,
-  { namespace, name, lastChangeTriggerTime }: Metadata,
-): EndpointSlice[] => {
-  const endpoints = [
-    ...present(subset.addresses).map(given => endpointSpec(given, true)),
-    ...present(subset.notReadyAddresses).map(given => endpointSpec(given, false)),
-  ].filter(({ address }) => familyOf(address) === family)
-  if (endpoints.length === 0) return []
-  return [
-    {
-      namespace,
-      name: `endpoints/${name}/${i}/${family}`,
-      serviceName: name,
-      family,
-      endpoints,
-      ports: slicePorts(subset.ports),
-      lastChangeTriggerTime,
-    },
-  ]
-}
-
-const endpointSpec = (given: Address, ready: boolean): EndpointSpec => ({
-  address: objectIp(given.ip) ?? '',
-  ready,
-  serving: ready,
-  terminating: false,
-  nodeName: given.nodeName ?? '',
-  zone: '',
-  zoneHints: [],
-  nodeHints: [],
-})
+const slicesOf = (subset: Subset, i: number, metadata: Metadata): Change[] =>
+  ipFamilies.flatMap(addressType => {
+    const endpoints = addressParts.flatMap(part =>
+      present(subset[part])
+        .filter(({ ip }) => familyOf(objectIp(ip) ?? '') === addressType)
+        .map(({ ip, nodeName: node }) => {
+          const ready = part === 'addresses'
+          return {
+            addresses: [ip],
+            conditions: { ready, serving: ready },
+            nodeName: node,
+          }
+        }),
+    )
+    if (endpoints.length === 0) return []
+    const name = `endpoints/${metadata.name}/${i}/${addressType}`
+    const ofSlice = { ...metadata, name, label: () => metadata.name }
+    return sliceChange({ addressType, endpoints, ports: subset.ports }, ofSlice)
+  })

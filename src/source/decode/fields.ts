@@ -3,7 +3,7 @@ import type { Protocol } from '../../model/service.ts'
 import { isGroup, isWildcard } from '../../util/ip.ts'
 import { objectIp } from './object-ip.ts'
 import { show } from '../../util/printable.ts'
-import { isNot, wholeNumber } from '../../util/schema.ts'
+import { isNot, sound, wholeNumber } from '../../util/schema.ts'
 
 const label = '[a-z0-9]([-a-z0-9]*[a-z0-9])?'
 const labelText = new RegExp(`^${label}$`)
@@ -89,13 +89,7 @@ export const addressFault = (given: string): string => {
   return ''
 }
 
-export const address = v.pipe(
-  v.string(isNot('an IP address')),
-  v.check(
-    given => addressFault(given) === '',
-    issue => addressFault(issue.input),
-  ),
-)
+export const address = sound('an IP address', addressFault)
 
 /** Canonical spelling, without those already in the list. Only for checked addresses. */
 export const canonicalAll = (addresses: readonly string[]): string[] => [

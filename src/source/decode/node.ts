@@ -1,10 +1,12 @@
 import * as v from 'valibot'
 import type { Node } from '../../model/service.ts'
 import { decoderOf } from './decode-object.ts'
-import { canonicalCidrs, cidrFaults } from './object-ip.ts'
+import { canonicalCidrs, cidrFaults, familyFaults } from './object-ip.ts'
 import { addressFault, canonicalAll, object, text } from './fields.ts'
 import { labels, type Metadata } from './metadata.ts'
 import { parts, present } from './part.ts'
+import { faultIf } from './problem.ts'
+import { parseCidr } from '../../util/cidr.ts'
 
 /** Set by the cluster autoscaler before it takes the node away (KEP-3836). */
 const leavingTaint = 'ToBeDeletedByClusterAutoscaler'
@@ -36,7 +38,7 @@ export const decodeNode = decoderOf({
     (status?.addresses ?? []).flatMap((one, i) => {
       const isWanted = one !== undefined && wantedTypes.includes(one.type)
       const message = isWanted ? addressFault(one.address) : ''
-      return message === '' ? [] : [{ field: `status.addresses[${i}].address`, message }]
+      return faultIf(`status.addresses[${i}].address`, message)
     }),
   leftOut: ({ spec }) => cidrFaults('spec.podCIDRs', podCIDRsOf(spec)),
   changes: (body, metadata) => [
@@ -98,3 +100,24 @@ const podCIDRsOf = (spec: Body['spec']): readonly unknown[] => {
 
 const ofType = (addresses: readonly Address[], wanted: string): string[] =>
   addresses.filter(({ type }) => type === wanted).map(({ address }) => address)
+
+const cidrsField = 'spec.cidrs'
+
+const cidrShape = object({ spec: object({ cidrs: parts(v.unknown()) }) })
+
+/** A networking.k8s.io/v1 ServiceCIDR, or one of v1beta1, which looks the same (KEP-1880). */
+export const decodeServiceCIDR = decoderOf({
+  kind: 'ServiceCIDR',
+  namespaced: false,
+  shape: cidrShape,
+  faults: ({ spec: { cidrs } }) => [
+    ...cidrFaults(cidrsField, cidrs),
+    ...familyFaults(cidrsField, cidrs.map(familyIn), 'CIDR'),
+  ],
+  unread: ({ spec: { cidrs } }) => canonicalCidrs(cidrs).length === 0,
+  changes: ({ spec: { cidrs } }, { name }) => [
+    { kind: 'ServiceCIDR', name, object: { name, cidrs: canonicalCidrs(cidrs) } },
+  ],
+})
+
+const familyIn = (cidr: unknown) => parseCidr(canonicalCidrs([cidr])[0] ?? '')?.family

@@ -11,6 +11,10 @@ export interface Fault {
   readonly message: string
 }
 
+/** None where the message is ''. */
+export const faultIf = (field: string, message: string): Fault[] =>
+  message === '' ? [] : [{ field, message }]
+
 const plainKey = /^[A-Za-z_]\w*$/
 
 /** `['spec', 'ports', 0, 'port']` as `spec.ports[0].port`. */
@@ -29,6 +33,10 @@ export const faultOf = (issue: v.BaseIssue<unknown>): Fault => ({
   field: fieldPath((issue.path ?? []).map(item => item.key)),
   message: issue.message,
 })
+
+/** On one line: `Service default/web: spec.ports: ...`. */
+export const problemText = ({ object, field, message }: Problem): string =>
+  [object, field, message].filter(part => part !== '').join(': ')
 
 export const problemsOf = (object: string, faults: readonly Fault[]): Problem[] => {
   const problems = faults

@@ -3,7 +3,7 @@ import type { CheckEffects, Protocol, Service } from '../../model/service.ts'
 import type { RetryOptions, TrafficOptions } from '../../model/traffic.ts'
 import { peek } from '../../util/json.ts'
 import { show } from '../../util/printable.ts'
-import { isNot } from '../../util/schema.ts'
+import { isNot, checkedText } from '../../util/schema.ts'
 import { unknownName } from '../../util/suggest.ts'
 import {
   decodeEffects,
@@ -13,7 +13,6 @@ import {
   udpOptions,
 } from '../options/endpoint-options.ts'
 import { flagName, fromText } from '../options/option-text.ts'
-import { checkedText } from '../options/option-kinds.ts'
 import { type Fault, fieldPath, mostProblems } from './problem.ts'
 
 /** Of the annotations by which a Service asks for what routes of a sidecar have. */

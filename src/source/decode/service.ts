@@ -8,7 +8,7 @@ import { specialAddressFaults } from './endpoint-slice.ts'
 import { labels, type Metadata } from './metadata.ts'
 import { peek } from '../../util/json.ts'
 import { show } from '../../util/printable.ts'
-import type { Fault } from './problem.ts'
+import { type Fault, faultIf } from './problem.ts'
 import { readAnnotations } from './service-annotations.ts'
 import { portFaults, shape, unnamedPorts, type Body } from './service-shape.ts'
 
@@ -87,10 +87,9 @@ const vipIngress = (status: Body['status']): Ingress[] =>
   )
 
 const ingressFaults = (status: Body['status']): Fault[] =>
-  vipIngress(status).flatMap(({ index, ip }) => {
-    const message = addressFault(ip)
-    return message === '' ? [] : [{ field: ingressField(index), message }]
-  })
+  vipIngress(status).flatMap(({ index, ip }) =>
+    faultIf(ingressField(index), addressFault(ip)),
+  )
 
 const ingressField = (index: number): string => `status.loadBalancer.ingress[${index}].ip`
 

@@ -1,14 +1,22 @@
+import { badSource } from '../source.ts'
 import type { LookupFunction } from 'node:net'
 import { join } from 'node:path'
 import { systemClock, type Clock } from '../../util/clock.ts'
 import { show } from '../../util/printable.ts'
 import { ApiClient } from './api-client.ts'
-import { type Credentials, FileCredentials } from './credentials.ts'
-import { FileText, type TextCheck, certificateFault } from './file-text.ts'
-import { kubeconfigCredentials } from './kubeconfig-credentials.ts'
-import { readKubeconfig } from './kubeconfig.ts'
+import { type Credentials, FileCredentials, type TlsMaterial } from './credentials.ts'
+import {
+  FileText,
+  type TextCheck,
+  certificateFault,
+  fixedText,
+  type Text,
+  keyFault,
+} from './file-text.ts'
+import { readKubeconfig, type Kubeconfig, type Part } from './kubeconfig.ts'
 import { agentTo, environmentProxy, proxyUrl } from './proxy.ts'
-import { UsherError } from '../../util/usher-error.ts'
+import type { OutgoingHttpHeaders } from 'node:http'
+import { PluginCredentials } from './exec-plugin.ts'
 
 export interface ClusterAccess {
   /** Path of a kubeconfig; '' for none. */
@@ -104,8 +112,7 @@ const inCluster = async ({
   const host = env['KUBERNETES_SERVICE_HOST'] ?? ''
   const port = env['KUBERNETES_SERVICE_PORT'] ?? ''
   if (host === '' || port === '')
-    throw new UsherError(
-      'BAD_SOURCE',
+    throw badSource(
       'no API server: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set; give --kubeconfig or --master, --manifests for Services from files, or run in a pod',
     )
   const address = host.includes(':') ? `[${host}]` : host
@@ -122,13 +129,85 @@ const inCluster = async ({
 /** A URL, or `host:port` with the scheme that client-go would take for it. */
 const serverUrl = (given: string, scheme: 'http' | 'https', where: string): URL => {
   const right = 'give the URL of the API server, as https://10.0.0.1:6443'
-  if (given === '') throw new UsherError('BAD_SOURCE', `${where} is missing; ${right}`)
+  if (given === '') throw badSource(`${where} is missing; ${right}`)
   const text = given.includes('://') ? given : `${scheme}://${given}`
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (url !== undefined && /^https?:$/.test(url.protocol) && url.username === '')
     return url
-  throw new UsherError(
-    'BAD_SOURCE',
+  throw badSource(
     `${where}: ${show(given.replace(/\/\/[^/]*@/, '//(...)@'))} is not a server; ${right}`,
   )
+}
+
+/**
+ * The credentials of a kubeconfig's user: tokens, certificates, exec plugins and auth-providers.
+ * Rejects with BAD_SOURCE when a file is missing, or is not what it should be.
+ */
+const kubeconfigCredentials = async (
+  { cluster, user }: Kubeconfig,
+  clock: Clock,
+): Promise<Credentials> => {
+  const insecure = cluster.raw('insecure-skip-tls-verify') === true
+  const caFile = 'certificate-authority'
+  const ca = textOf(cluster, caFile, clock, certificateFault)
+  if (insecure && ca !== undefined)
+    throw badSource(
+      `${cluster.title}: ${caFile} and insecure-skip-tls-verify: give one of them`,
+    )
+  const servername = cluster.text('tls-server-name')
+  const tls: TlsMaterial = {
+    ...(servername !== '' && { servername }),
+    ...(insecure && { rejectUnauthorized: false }),
+  }
+  const own = new FileCredentials({
+    ca,
+    cert: textOf(user, 'client-certificate', clock, certificateFault),
+    key: textOf(user, 'client-key', clock, keyFault),
+    token: tokenOf(user, clock),
+    tls,
+    headers: headersOf(user),
+  })
+  await own.current()
+  if (user.raw('exec') === undefined && user.raw('auth-provider') === undefined)
+    return own
+  return new PluginCredentials({ own, user, clock })
+}
+
+/** `<field>-data`, in base64, goes before the file that `<field>` names, as in client-go. */
+const textOf = (
+  part: Part,
+  field: string,
+  clock: Clock,
+  check: TextCheck,
+): Text | undefined => {
+  const data = part.text(`${field}-data`)
+  const path = part.path(field)
+  if (data === '')
+    return path === ''
+      ? undefined
+      : new FileText(path, `${part.title}.${field}`, clock, check)
+  const text = Buffer.from(data, 'base64').toString('utf8')
+  const wrong = check(text)
+  if (wrong === '') return fixedText(text)
+  throw badSource(`${part.title}.${field}-data: what it says in base64 ${wrong}`)
+}
+
+/** The file goes before the fixed token, as in client-go. */
+const tokenOf = (user: Part, clock: Clock): Text | undefined => {
+  const path = user.path('tokenFile')
+  if (path !== '') return new FileText(path, `${user.title}.tokenFile`, clock)
+  const token = user.text('token')
+  return token === '' ? undefined : fixedText(token)
+}
+
+const headersOf = (user: Part): OutgoingHttpHeaders => {
+  const name = user.text('username')
+  const as = user.text('as')
+  const groups = user.raw('as-groups')
+  const basic = Buffer.from(`${name}:${user.text('password')}`).toString('base64')
+  return {
+    ...(name !== '' && { authorization: `Basic ${basic}` }),
+    ...(as !== '' && { 'impersonate-user': as }),
+    ...(Array.isArray(groups) && { 'impersonate-group': groups.map(String) }),
+  }
 }

@@ -4,7 +4,7 @@ import { systemClock, type Clock } from '../../util/clock.ts'
 import { printable } from '../../util/printable.ts'
 import { wait } from '../../util/wait.ts'
 import { ApiError } from './api-error.ts'
-import type { Requests } from './collection-requests.ts'
+import type { Requests } from './collection.ts'
 import { eventBody, repeatBody, type ClusterEvent } from './event-body.ts'
 import { messageOf } from '../../util/usher-error.ts'
 

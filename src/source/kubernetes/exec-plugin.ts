@@ -7,6 +7,7 @@ import type { Clock } from '../../util/clock.ts'
 import { parseJson, peek } from '../../util/json.ts'
 import { printable } from '../../util/printable.ts'
 import { errorOf, messageOf } from '../../util/usher-error.ts'
+import { orAborted } from '../../util/wait.ts'
 import type { Access, Credentials } from './credentials.ts'
 import type { Part } from './kubeconfig.ts'
 
@@ -127,14 +128,6 @@ const providerConfig = async (user: Part): Promise<KubeConfig> => {
   })
   return config
 }
-
-const orAborted = <T>(work: Promise<T>, signal: AbortSignal): Promise<T> =>
-  new Promise((resolve, reject) => {
-    const aborted = (): void => reject(errorOf(signal.reason))
-    if (signal.aborted) aborted()
-    else signal.addEventListener('abort', aborted, { once: true })
-    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', aborted))
-  })
 
 /** What an exec plugin or an auth-provider answered. */
 interface ExecCredential {

@@ -1,7 +1,7 @@
+import { badSource } from '../source.ts'
 import type { Clock } from '../../util/clock.ts'
-import { readBounded } from '../../util/read-text.ts'
+import { fileFault, readBounded } from '../../util/read-text.ts'
 import { createPrivateKey, X509Certificate } from 'node:crypto'
-import { UsherError } from '../../util/usher-error.ts'
 
 /** How old a credential from a file may be, in milliseconds, as client-go has it. */
 const longestAgeMs = 60_000
@@ -49,21 +49,9 @@ export class FileText implements Text {
       return text
     } catch (error) {
       if (this.#text !== undefined) return this.#text
-      throw new UsherError(
-        'BAD_SOURCE',
-        `${this.#what}: cannot use ${this.#path}: ${why(error)}`,
-      )
+      throw badSource(`${this.#what}: cannot use ${this.#path}: ${fileFault(error)}`)
     }
   }
-}
-
-const why = (error: unknown): string => {
-  const { code, message } = error as NodeJS.ErrnoException
-  return code === 'ENOENT'
-    ? 'no such file'
-    : code === 'EACCES'
-      ? 'permission denied'
-      : message
 }
 
 export const fixedText = (text: string): Text => ({ read: async () => text })

@@ -1,10 +1,10 @@
+import { badSource } from '../source.ts'
 import { dirname, isAbsolute, join } from 'node:path'
 import * as yaml from 'yaml'
 import { fileFault, readBounded } from '../../util/read-text.ts'
 import { peek } from '../../util/json.ts'
 import { printable, show } from '../../util/printable.ts'
 import { yamlDocuments } from '../../util/yaml-documents.ts'
-import { UsherError } from '../../util/usher-error.ts'
 
 /** What the current context of a kubeconfig says. Paths are absolute; '' is "not given". */
 export interface Kubeconfig {
@@ -37,21 +37,18 @@ export const readKubeconfig = async (file: string): Promise<Kubeconfig> => {
   const config = parsed(await contents(file, title), title)
   const ofKind = peek(config, 'kind') ?? 'Config'
   if (ofKind !== 'Config')
-    throw new UsherError(
-      'BAD_SOURCE',
+    throw badSource(
       `${title}: has the kind ${show(ofKind)} and is not a kubeconfig; Services from files are given with --manifests`,
     )
   const current = peek(config, 'current-context')
   const names = namesOf(peek(config, 'contexts'))
   if (typeof current !== 'string' || current === '')
-    throw new UsherError(
-      'BAD_SOURCE',
+    throw badSource(
       `${title}: current-context is missing; name one of the contexts${names}`,
     )
   const found = entry(peek(config, 'contexts'), current)
   if (found === undefined)
-    throw new UsherError(
-      'BAD_SOURCE',
+    throw badSource(
       `${title}: current-context ${show(current)} is not among the contexts${names}`,
     )
   const context = peek(found, 'context')
@@ -63,8 +60,7 @@ export const readKubeconfig = async (file: string): Promise<Kubeconfig> => {
       return partOf(dirname(file), where, '', {})
     const given = entry(peek(config, list), name)
     if (given === undefined)
-      throw new UsherError(
-        'BAD_SOURCE',
+      throw badSource(
         `${where} ${show(name)} is not among the ${list}${namesOf(peek(config, list))}`,
       )
     const partTitle = `${title}: ${list}[${show(name)}].${kind}`
@@ -77,8 +73,7 @@ const contents = async (file: string, title: string): Promise<string> => {
   try {
     return await readBounded(file, mostBytes)
   } catch (error) {
-    throw new UsherError(
-      'BAD_SOURCE',
+    throw badSource(
       `${title}: ${fileFault(error)}; give --kubeconfig a file that can be read`,
     )
   }
@@ -97,13 +92,9 @@ const parsed = (text: string, title: string): unknown => {
   } catch (error) {
     // Only the first line: the rest quotes the file, which holds secrets.
     const message = error instanceof Error ? (error.message.split('\n', 1)[0] ?? '') : ''
-    throw new UsherError(
-      'BAD_SOURCE',
-      `${title}: is not YAML: ${printable(message, 200)}`,
-    )
+    throw badSource(`${title}: is not YAML: ${printable(message, 200)}`)
   }
-  throw new UsherError(
-    'BAD_SOURCE',
+  throw badSource(
     `${title}: is not a kubeconfig; it needs current-context, contexts, clusters and users`,
   )
 }
@@ -127,10 +118,7 @@ const partOf = (directory: string, title: string, name: string, given: unknown):
     const value = raw(field)
     if (value === undefined) return ''
     if (typeof value === 'string') return value
-    throw new UsherError(
-      'BAD_SOURCE',
-      `${title}.${field}: ${typeof value} is given; give a text`,
-    )
+    throw badSource(`${title}.${field}: ${typeof value} is given; give a text`)
   }
   const path = (field: string) => {
     const value = text(field)

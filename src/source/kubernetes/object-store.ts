@@ -2,8 +2,8 @@ import type { Change } from '../../model/service.ts'
 import type { Problem } from '../../model/snapshot.ts'
 import { pacer } from '../../util/yielding.ts'
 import type { Collection } from './collection.ts'
-import { isOlder } from './resource-version.ts'
 import {
+  isOlder,
   difference,
   identityOf,
   storedObject,

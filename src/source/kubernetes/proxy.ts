@@ -1,8 +1,8 @@
+import { badSource } from '../source.ts'
 import { Agent as HttpAgent, type Agent } from 'node:http'
 import { Agent as HttpsAgent } from 'node:https'
 import { cidrContains, parseCidr } from '../../util/cidr.ts'
 import { canonicalIp, isLoopback, splitHostPort } from '../../util/ip.ts'
-import { UsherError } from '../../util/usher-error.ts'
 
 /** An idle connection is closed before a load balancer does, usually after 60 s. */
 const agentOptions = { keepAlive: true, timeout: 50_000 }
@@ -52,8 +52,7 @@ export const proxyUrl = (text: string, where: string): URL => {
   const whole = /^[a-z0-9]+:\/\//i.test(text) ? text : `http://${text}`
   const url = URL.canParse(whole) ? new URL(whole) : undefined
   if (url?.hostname && /^(https?|socks(4a?|5h?)?):$/.test(url.protocol)) return url
-  throw new UsherError(
-    'BAD_SOURCE',
+  throw badSource(
     `${where}: is not a proxy; give one like http://proxy.example:3128 or socks5://10.0.0.1:1080`,
   )
 }

@@ -1,15 +1,20 @@
 import type { Clock } from '../../util/clock.ts'
 import { ApiError, wordsOf } from './api-error.ts'
 import { Backoff } from '../../util/backoff.ts'
-import type { Collection } from './collection.ts'
-import { openWatch, readPage, type Page, type Requests } from './collection-requests.ts'
+import {
+  type Collection,
+  openWatch,
+  readPage,
+  type Page,
+  type Requests,
+} from './collection.ts'
 import { type IdleLimit, steadyMs } from './idle-limit.ts'
 import { LossNotice, type KubernetesObserver } from './observer.ts'
 import { ObjectStore } from './object-store.ts'
 import { brokenHistory, type ReadPage } from './same-history.ts'
+import { isRelist } from './stored-object.ts'
 import { defaultTiming, type Timing, WatchReader } from './watch-reader.ts'
 import { wait } from '../../util/wait.ts'
-import { isRelist } from './resource-version.ts'
 import { errorOf, hasCode, UsherError } from '../../util/usher-error.ts'
 
 export interface ReflectorOptions {

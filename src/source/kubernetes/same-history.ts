@@ -1,8 +1,12 @@
-import type { Collection } from './collection.ts'
-import type { Page } from './collection-requests.ts'
+import type { Collection, Page } from './collection.ts'
 import type { ObjectStore } from './object-store.ts'
-import { isOlder, fallsBehind } from './resource-version.ts'
-import { difference, storedObject, type StoredObject } from './stored-object.ts'
+import {
+  difference,
+  fallsBehind,
+  isOlder,
+  storedObject,
+  type StoredObject,
+} from './stored-object.ts'
 
 /** Reads one page of a collection. */
 export type ReadPage = (

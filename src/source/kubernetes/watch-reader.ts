@@ -6,7 +6,7 @@ import type { Collection } from './collection.ts'
 import { LineSplitter } from './json-stream.ts'
 import { ObjectStore } from './object-store.ts'
 import { readBody, Watchdog } from './read-body.ts'
-import { isOlder, fallsBehind } from './resource-version.ts'
+import { isOlder, fallsBehind } from './stored-object.ts'
 import { UsherError } from '../../util/usher-error.ts'
 
 /** How long a reflector waits for what, in milliseconds. */

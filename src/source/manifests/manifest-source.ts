@@ -1,13 +1,15 @@
+import { badSource, type Source, type SourceSink, type SourceStatus } from '../source.ts'
+import { problemText } from '../decode/problem.ts'
 import { systemClock, type Clock, type Timer } from '../../util/clock.ts'
 import type { Problem } from '../../model/snapshot.ts'
 import { firstFew, printable } from '../../util/printable.ts'
-import { type Source, type SourceSink, type SourceStatus } from '../source.ts'
 import { Debounce, DirectoryWatches } from './directory-watches.ts'
 import { changesBetweenMany, type Applied, type SourceObject } from '../diff.ts'
-import { fingerprint, steadyRead } from './fingerprint.ts'
 import { FirstSight, type ManifestSet } from './manifest-set.ts'
 import { readApart } from './read-apart.ts'
-import { UsherError, messageOf } from '../../util/usher-error.ts'
+import { messageOf } from '../../util/usher-error.ts'
+import { stat } from 'node:fs/promises'
+import { listFiles } from './list-files.ts'
 
 export interface ManifestSourceOptions {
   /** Files, and directories whose `.yaml`, `.yml` and `.json` files are read. */
@@ -34,11 +36,9 @@ export const manifestSource = (options: ManifestSourceOptions): Source =>
   new ManifestSource(options)
 
 class ManifestSource implements Source {
+  readonly #options: ManifestSourceOptions
   readonly #paths: readonly string[]
   readonly #clock: Clock
-  readonly #pollMs: number
-  readonly #onSkipped: (text: string) => void
-  readonly #onWarning: (text: string) => void
   readonly #watches: DirectoryWatches
   readonly #debounce: Debounce
   readonly #firstSight = new FirstSight()
@@ -57,14 +57,13 @@ class ManifestSource implements Source {
   readonly #closing = new AbortController()
 
   constructor(options: ManifestSourceOptions) {
+    this.#options = options
     this.#paths = options.paths
     this.#clock = options.clock ?? systemClock
-    this.#pollMs = options.pollMs ?? 2000
-    this.#onSkipped = options.onSkipped ?? (() => {})
     this.#debounce = new Debounce(this.#clock, () => this.reload())
     const onChange = () => this.#debounce.poke()
-    this.#onWarning = options.onWarning ?? (() => {})
-    this.#watches = new DirectoryWatches(this.#paths, onChange, this.#onWarning)
+    const onFailure = (text: string) => options.onWarning?.(text)
+    this.#watches = new DirectoryWatches(this.#paths, onChange, onFailure)
   }
 
   async start(sink: SourceSink): Promise<void> {
@@ -75,7 +74,7 @@ class ManifestSource implements Source {
     await this.#reading
     if (this.#closing.signal.aborted) return
     if (this.#synced) return this.#schedulePoll()
-    const error = new UsherError('BAD_SOURCE', `--manifests: ${this.#error}`)
+    const error = badSource(`--manifests: ${this.#error}`)
     await this.close()
     throw error
   }
@@ -154,7 +153,7 @@ class ManifestSource implements Source {
     this.#firstSight.keepOnly(objects)
     this.#lastGoodAt = Date.now()
     for (const text of set.skipped)
-      if (!this.#skipped.includes(text)) this.#onSkipped(text)
+      if (!this.#skipped.includes(text)) this.#options.onSkipped?.(text)
     this.#skipped = set.skipped
     this.#warn(set.warnings)
     if (this.#synced) return
@@ -168,11 +167,14 @@ class ManifestSource implements Source {
     const [first, ...more] = warnings.filter(text => !known.has(text))
     this.#warned = warnings
     if (first === undefined) return
-    this.#onWarning(more.length === 0 ? first : `${first} (and ${more.length} more)`)
+    this.#options.onWarning?.(
+      more.length === 0 ? first : `${first} (and ${more.length} more)`,
+    )
   }
 
   #schedulePoll(): void {
-    this.#pollTimer = this.#clock.setTimeout(() => void this.#poll(), this.#pollMs)
+    const { pollMs = 2000 } = this.#options
+    this.#pollTimer = this.#clock.setTimeout(() => void this.#poll(), pollMs)
   }
 
   async #poll(): Promise<void> {
@@ -188,8 +190,58 @@ class ManifestSource implements Source {
 
 /** What is wrong, on one line; '' when nothing is. */
 const summary = (unreadable: readonly Problem[]): string =>
-  firstFew(
-    unreadable.map(({ object, field, message }) =>
-      [object, field, message].filter(Boolean).join(': '),
-    ),
-  )
+  firstFew(unreadable.map(problemText))
+
+/** A file changed more recently than this may change again and look the same. */
+const settledMs = 2000
+
+/**
+ * A text that differs when a file behind `paths` has been changed, replaced, added or
+ * removed: inode, size and both times of each. A file whose time is as good as now is
+ * marked, so that it is looked at once more when its time has passed: two writes within
+ * one tick of the file system's clock leave the same time (git's "racily clean" entries).
+ */
+const fingerprint = async (paths: readonly string[]): Promise<string> => {
+  const { files, failures } = await listFiles(paths)
+  const lines = failures.map(({ path, message }) => `${path}\0${message}`)
+  for (const file of files) lines.push(`${file}\0${await print(file)}`)
+  return lines.join('\n')
+}
+
+const print = async (file: string): Promise<string> => {
+  try {
+    const { dev, ino, size, mtimeNs, ctimeNs } = await stat(file, { bigint: true })
+    const age = Date.now() - Number(ctimeNs / 1_000_000n)
+    const racy = age >= 0 && age < settledMs ? 'racy' : ''
+    return [dev, ino, size, mtimeNs, ctimeNs, racy].join(' ')
+  } catch (error) {
+    return messageOf(error)
+  }
+}
+
+interface SteadyRead {
+  readonly set: ManifestSet
+  /** Of the files as they were before they were read. */
+  readonly fingerprint: string
+}
+
+/** Something that writes without pause gets read in the middle at last. */
+const mostAttempts = 5
+
+/**
+ * Calls `read` when `paths` hold still: a set in the middle of which a file changed is not
+ * one that ever was, and is read again after `wait`.
+ */
+const steadyRead = async (
+  paths: readonly string[],
+  read: () => Promise<ManifestSet>,
+  wait: () => Promise<void>,
+): Promise<SteadyRead> => {
+  for (let attempt = 1; ; attempt++) {
+    const before = await fingerprint(paths)
+    const set = await read()
+    if (attempt === mostAttempts || before === (await fingerprint(paths)))
+      return { set, fingerprint: before }
+    await wait()
+  }
+}

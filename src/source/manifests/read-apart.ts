@@ -2,7 +2,7 @@ import { stat } from 'node:fs/promises'
 import { printable } from '../../util/printable.ts'
 import { listFiles } from './list-files.ts'
 import type { ManifestSet } from './manifest-set.ts'
-import { readManifests } from './read-manifests.ts'
+import { readManifests, SetBuilder } from './read-manifests.ts'
 import { readInProcess } from './reader-process.ts'
 import { hasCode, type UsherError } from '../../util/usher-error.ts'
 
@@ -49,17 +49,10 @@ const nothingRead = (
   files: readonly string[],
   { message, code }: UsherError,
 ): ManifestSet => {
-  const object = paths.map(path => printable(path, 300)).join(', ')
-  const hole = { object, field: '', message: printable(message, 500) }
-  return {
-    objects: [],
-    refused: new Set(),
-    problems: [hole],
-    unreadable: [hole],
-    transient: code === 'READER_FAILED',
-    warnings: [],
-    skipped: [],
-    files: files.length,
-    documents: 0,
-  }
+  const set = new SetBuilder()
+  set.unreadableFile(
+    paths.map(path => printable(path, 300)).join(', '),
+    printable(message, 500),
+  )
+  return { ...set.build(), transient: code === 'READER_FAILED', files: files.length }
 }

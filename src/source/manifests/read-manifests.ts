@@ -1,9 +1,14 @@
 import { printable } from '../../util/printable.ts'
 import { listFiles } from './list-files.ts'
 import type { ManifestSet } from './manifest-set.ts'
-import { parseDocuments } from './parse-documents.ts'
-import { SetBuilder } from './set-builder.ts'
+import { parseDocuments, type RawDocument } from './parse-documents.ts'
 import { decodeUtf8, fileFault, readRegular } from '../../util/read-text.ts'
+import type { Change } from '../../model/service.ts'
+import type { Problem } from '../../model/snapshot.ts'
+import { decode } from '../decode/decode.ts'
+import type { DecodedObject } from '../decode/decode-object.ts'
+import { peek } from '../../util/json.ts'
+import type { SourceObject } from '../diff.ts'
 
 /**
  * Reads and decodes files and directories of manifests, and holds up the event loop for as
@@ -40,4 +45,151 @@ const readText = async (path: string, most = mostFileBytes): Promise<string> => 
   if (bytes.length > mostFileBytes) throw new Error('it is larger than 64 MiB; split it')
   if (bytes.length > most) throw new Error('it grew while it was read')
   return decodeUtf8(bytes)
+}
+
+/** A List may hold Lists; deeper ones are not meant. */
+const deepestList = 8
+
+/** The first show what is wrong; a file of garbage has millions. */
+const mostListed = 1000
+
+/** An API server takes no object of more than 1.5 MiB, which holds about as many. */
+const mostEndpoints = 50_000
+
+/** Where an object stands: `web.yaml document 2`, and `items[3].` when it is in a List. */
+interface Place {
+  readonly document: string
+  readonly prefix: string
+}
+
+/** Gathers a ManifestSet document by document. */
+export class SetBuilder {
+  readonly #objects = new Map<string, SourceObject>()
+  /** Where each key was first seen, sound or not. */
+  readonly #places = new Map<string, Place>()
+  readonly #refused = new Set<string>()
+  readonly #problems = new BoundedList()
+  readonly #unreadable = new BoundedList()
+  readonly #skipped = new Set<string>()
+  readonly #warnings: string[] = []
+  #transient = false
+  #documents = 0
+
+  unreadableFile(file: string, message: string): void {
+    this.#transient = true
+    this.#hole({ object: file, field: '', message })
+  }
+
+  document(file: string, { number, value, error }: RawDocument): void {
+    const document = `${file} document ${number}`
+    if (error !== '') this.#hole({ object: document, field: '', message: error })
+    // Nothing but comments between two `---` lines.
+    else if (value === null || value === undefined) return
+    else this.#add(value, { document, prefix: '' }, 0)
+    this.#documents++
+  }
+
+  build(): Omit<ManifestSet, 'files'> {
+    return {
+      objects: [...this.#objects.values()],
+      refused: this.#refused,
+      problems: this.#problems.all(),
+      unreadable: this.#unreadable.all(),
+      transient: this.#transient,
+      warnings: this.#warnings,
+      skipped: [...this.#skipped],
+      documents: this.#documents,
+    }
+  }
+
+  #add(raw: unknown, place: Place, depth: number): void {
+    if (peek(raw, 'apiVersion') === 'v1' && peek(raw, 'kind') === 'List')
+      return this.#list(peek(raw, 'items'), place, depth)
+    const result = decode(raw)
+    if ('skipped' in result) this.#skip(result.skipped)
+    else if ('malformed' in result)
+      this.#hole({
+        object: place.document,
+        field: place.prefix.slice(0, -1),
+        message: result.malformed,
+      })
+    else this.#take(result, place)
+  }
+
+  #list(items: unknown, { document, prefix }: Place, depth: number): void {
+    const field = `${prefix}items`
+    if (items === undefined || items === null) return
+    if (!Array.isArray(items))
+      return this.#hole({ object: document, field, message: 'is not a list' })
+    if (depth >= deepestList) {
+      const message = `is a List in a List for the ${deepestList + 1}th time`
+      return this.#hole({ object: document, field, message })
+    }
+    for (const [i, item] of items.entries())
+      this.#add(item, { document, prefix: `${field}[${i}].` }, depth + 1)
+  }
+
+  #take(decoded: DecodedObject, place: Place): void {
+    const { key, title, changes, problems, invalid, unread } = decoded
+    const object = `${place.document} (${title})`
+    const first = key === '' ? undefined : this.#places.get(key)
+    if (first !== undefined) {
+      const message = `is in ${first.document} already, which stands`
+      this.#problems.push({ object, field: place.prefix.slice(0, -1), message })
+      return
+    }
+    if (key !== '') this.#places.set(key, place)
+    for (const { field, message } of problems)
+      this.#problems.push({ object, field: `${place.prefix}${field}`, message })
+    const endpoints = endpointsOf(changes)
+    if (endpoints > mostEndpoints) {
+      const message = `it has ${endpoints} endpoints; give several EndpointSlices, of ${mostEndpoints} at most`
+      this.#problems.push({ object, field: place.prefix.slice(0, -1), message })
+      this.#refused.add(key)
+      return
+    }
+    const [odd] = invalid
+    if (odd !== undefined && this.#warnings.length < mostListed)
+      this.#warnings.push(
+        `${object}: ${place.prefix}${odd.field}: ${odd.message}; from an API server it would be left out`,
+      )
+    if (key === '') return
+    if (unread) this.#refused.add(key)
+    else this.#objects.set(key, { key, changes })
+  }
+
+  #skip(what: string): void {
+    if (this.#skipped.size < mostListed) this.#skipped.add(skippedText(what))
+  }
+
+  #hole(problem: Problem): void {
+    this.#unreadable.push(problem)
+    this.#problems.push(problem)
+  }
+}
+
+const skippedText = (what: string): string =>
+  `${what} is none of what Usher reads: v1 Service, Endpoints, Node, List, discovery.k8s.io/v1 EndpointSlice and networking.k8s.io/v1 ServiceCIDR`
+
+const endpointsOf = (changes: readonly Change[]): number =>
+  changes.reduce((sum, change) => {
+    const slice = change.kind === 'EndpointSlice' ? change.object : undefined
+    return sum + (slice?.endpoints.length ?? 0)
+  }, 0)
+
+/** The first problems, and how many there were. */
+class BoundedList {
+  readonly #kept: Problem[] = []
+  #more = 0
+
+  push(problem: Problem): void {
+    if (this.#kept.length < mostListed) this.#kept.push(problem)
+    else this.#more++
+  }
+
+  all(): readonly Problem[] {
+    if (this.#more === 0) return this.#kept
+    const message = `${this.#more} more things are wrong, too many to list`
+    return [...this.#kept, { object: 'manifests', field: '', message }]
+  }
 }

@@ -4,8 +4,8 @@ import {
   type AccessLogOptions,
   readLogDestination,
 } from '../../model/access-log.ts'
-import { isNot } from '../../util/schema.ts'
-import { described, checkedText, type Given } from './option-kinds.ts'
+import { isNot, checkedText } from '../../util/schema.ts'
+import { described, type Given } from './option-kinds.ts'
 
 /** A line for each connection; of routes only. */
 export const accessLogOptions = {

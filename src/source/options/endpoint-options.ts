@@ -10,9 +10,9 @@ import type {
   BalanceOptions,
 } from '../../model/traffic.ts'
 import { peek } from '../../util/json.ts'
-import { isNot } from '../../util/schema.ts'
+import { isNot, countOf, durationText, msOf } from '../../util/schema.ts'
 import { proxyOptions } from './proxy-options.ts'
-import { described, type Given, countOf, durationText, msOf } from './option-kinds.ts'
+import { described, type Given } from './option-kinds.ts'
 import { decodeRetry, replaysNothing, retryOptions } from './retry-options.ts'
 
 /** Which endpoint a new connection goes to. */
@@ -26,7 +26,7 @@ const balanceOptions = {
     'least-connections',
   ),
   slowStart: described(
-    durationText(1000, 3_600_000, 'from 1s to 1h', '30s'),
+    durationText('1s', '1h', '30s'),
     'Off by default. How long an endpoint that was down for 10 s or more, or is new beside others, takes to get its full share, beginning with a tenth. Not with `maglev`.',
   ),
 }
@@ -48,7 +48,7 @@ export const capacityOptions = {
     'TCP only. How many connections each endpoint may have, over all workers. When all have so many, clients wait.',
   ),
   queue: described(
-    durationText(0, 3_600_000, 'from 0s to 1h', '5s'),
+    durationText('0s', '1h', '5s'),
     'How long a client waits for a place at an endpoint, first come, first served; 5s by default. Then it is reset (cause `sQ`).',
   ),
   mostQueued: described(
@@ -99,18 +99,14 @@ const decodeLimits = (raw: Given<typeof limitOptions>): ConnectionLimits | undef
   return Object.values(limits).every(limit => limit === undefined) ? undefined : limits
 }
 
-/** From a second to a week. */
-const bounds = [1000, 604_800_000] as const
-const form = 'from 1s to 168h'
-
 /** How long connections may be there. */
 export const ageOptions = {
   idleTimeout: described(
-    durationText(...bounds, form, '1h'),
+    durationText('1s', '168h', '1h'),
     'TCP only; `--tcp-idle-timeout` by default. A connection in which no byte has moved for so long is ended, half-closed or not.',
   ),
   lifetime: described(
-    durationText(...bounds, form, '24h'),
+    durationText('1s', '168h', '24h'),
     'TCP only; none by default. How long a connection lasts, less up to a tenth of that, each its own. It is ended at its next quiet moment, at the latest 30 s after.',
   ),
 }
@@ -127,7 +123,7 @@ const decodeAges = ({
 /** How the flows of UDP clients are treated. */
 export const udpOptions = {
   udpIdleTimeout: described(
-    durationText(...bounds, form, '5m'),
+    durationText('1s', '168h', '5m'),
     'UDP only; `--udp-reply-timeout` before the first reply and `--udp-timeout` after it by default. A flow without a datagram for so long ends, in place of both: the next datagram begins another. So long an endpoint may also take for its first reply.',
   ),
   udpSpread: described(

@@ -1,9 +1,9 @@
 import * as v from 'valibot'
 import { readBlock } from '../../util/address-ranges.ts'
 import { proxyVersions } from '../../util/proxy-header.ts'
-import { isNot } from '../../util/schema.ts'
+import { isNot, checkedText } from '../../util/schema.ts'
 import { list } from '../decode/fields.ts'
-import { described, checkedText } from './option-kinds.ts'
+import { described } from './option-kinds.ts'
 
 /** What endpoints are told of their clients. */
 export const proxyOptions = {

@@ -2,8 +2,8 @@ import * as v from 'valibot'
 import type { RetryOptions } from '../../model/traffic.ts'
 import { parseBytes } from '../../util/bytes.ts'
 import { peek } from '../../util/json.ts'
-import { isNot } from '../../util/schema.ts'
-import { described, countOf, durationText, msOf, type Given } from './option-kinds.ts'
+import { isNot, countOf, durationText, msOf } from '../../util/schema.ts'
+import { described, type Given } from './option-kinds.ts'
 
 const mostReplay = 64 * 1024
 
@@ -12,9 +12,6 @@ const readReplay = (given: string | number): number | undefined => {
   const size = parseBytes(String(given).replace(/k$/, 'KiB'))
   return size !== undefined && size <= mostReplay ? size : undefined
 }
-
-/** Shorter is within what a network loses; longer than any client waits. */
-const answerBounds = [100, 60_000] as const
 
 const replayForm = 'a number of bytes from 0 to 64KiB, like 1k or 4KiB'
 
@@ -35,11 +32,12 @@ export const retryOptions = {
     '1k',
   ),
   answerWithin: described(
-    durationText(...answerBounds, 'from 100ms to 60s', '2s'),
+    // Shorter is within what a network loses; longer than any client waits.
+    durationText('100ms', '60s', '2s'),
     'TCP only; off by default. How long an endpoint may take for its first byte after the client has spoken. One that takes longer has failed, as if it had closed early; where `replay` covers what the client has said, the next endpoint is told it.',
   ),
   hold: described(
-    durationText(0, 86_400_000, 'from 0s to 24h', '30s'),
+    durationText('0s', '24h', '30s'),
     'TCP only; 0s by default. How long a client waits for an endpoint to come back, counted from its connection, when none could be connected to. Endpoints are tried again every second or sooner.',
   ),
   mostHeld: described(

@@ -1,7 +1,6 @@
 import * as v from 'valibot'
-import { isNot } from '../../util/schema.ts'
+import { isNot, checkedText } from '../../util/schema.ts'
 import { isDnsSubdomain, list } from '../decode/fields.ts'
-import { checkedText } from './option-kinds.ts'
 
 /** In lower case, without a dot at its end, as `readClientHello` gives names. */
 export const plainName = (name: string): string => name.toLowerCase().replace(/\.$/, '')

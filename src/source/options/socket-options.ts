@@ -1,5 +1,6 @@
 import { withAccess } from '../../util/unix-address.ts'
-import { described, checkedText, type Given } from './option-kinds.ts'
+import { described, type Given } from './option-kinds.ts'
+import { checkedText } from '../../util/schema.ts'
 
 const modeForm = "three octal digits as a text, like '660'"
 const ownerForm = "numbers of a user and a group as a text, like '999:999'"

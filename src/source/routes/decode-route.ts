@@ -18,7 +18,7 @@ import {
 } from '../options/endpoint-options.ts'
 import { acceptOptions, proxyOptions } from '../options/proxy-options.ts'
 import { accessLogOptions, decodeAccessLog } from '../options/access-log-options.ts'
-import { msOf } from '../options/option-kinds.ts'
+import { msOf } from '../../util/schema.ts'
 import { retryOptions } from '../options/retry-options.ts'
 import { socketAddress, socketOptions } from '../options/socket-options.ts'
 import {

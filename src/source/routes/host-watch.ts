@@ -40,13 +40,17 @@ export const hostWatchTimes: HostWatchTimes = {
 /** No name is resolved more often, whatever its TTL and the failures of its endpoints. */
 const lowestTtlMs = 1000
 
+interface HostWatchDeps {
+  readonly name: string
+  readonly lookup: Lookup
+  readonly clock: Clock
+  readonly events: HostWatchEvents
+  readonly times: HostWatchTimes
+}
+
 /** Keeps the places of one name up to date; the last good ones stand through failures. */
 export class HostWatch {
-  readonly #name: string
-  readonly #lookup: Lookup
-  readonly #clock: Clock
-  readonly #events: HostWatchEvents
-  readonly #times: HostWatchTimes
+  readonly #deps: HostWatchDeps
   readonly #backoff: Backoff
   #places: readonly Place[] = []
   #error = ''
@@ -59,18 +63,9 @@ export class HostWatch {
   #state: 'new' | 'tried' | 'known' = 'new'
   #closed = false
 
-  constructor(
-    name: string,
-    lookup: Lookup,
-    clock: Clock,
-    events: HostWatchEvents,
-    times: HostWatchTimes,
-  ) {
-    this.#name = name
-    this.#lookup = lookup
-    this.#clock = clock
-    this.#events = events
-    this.#times = times
+  constructor(deps: HostWatchDeps) {
+    this.#deps = deps
+    const { times } = deps
     this.#backoff = new Backoff({
       firstMs: times.retryMs,
       // Its jitter makes each pause up to twice as long.
@@ -97,7 +92,7 @@ export class HostWatch {
   /** The first attempt takes longer than others are to wait for it. */
   late(): void {
     if (this.#state === 'new' && !this.#closed)
-      this.#failed(`cannot resolve ${this.#name}`, 'no answer yet')
+      this.#failed(`cannot resolve ${this.#deps.name}`, 'no answer yet')
   }
 
   /** Goes on until `close`. `attempted` is called when an attempt has ended. */
@@ -105,12 +100,12 @@ export class HostWatch {
     while (!this.#closed) {
       this.#round = new AbortController()
       const { signal } = this.#round
-      this.#startedAt = this.#clock.now()
+      this.#startedAt = this.#deps.clock.now()
       const pauseMs = await this.#attempt(signal)
       attempted()
       const pause = new AbortController()
       this.#pause = pause
-      await wait(this.#clock, pauseMs, AbortSignal.any([signal, pause.signal]))
+      await wait(this.#deps.clock, pauseMs, AbortSignal.any([signal, pause.signal]))
       this.#pause = undefined
       pause.abort()
     }
@@ -121,9 +116,9 @@ export class HostWatch {
     const pause = this.#pause
     if (pause === undefined || this.#hurried === pause) return
     this.#hurried = pause
-    const ms = this.#startedAt + lowestTtlMs - this.#clock.now()
+    const ms = this.#startedAt + lowestTtlMs - this.#deps.clock.now()
     if (ms <= 0) pause.abort()
-    else void wait(this.#clock, ms, pause.signal).then(() => pause.abort())
+    else void wait(this.#deps.clock, ms, pause.signal).then(() => pause.abort())
   }
 
   /** Resolves now, whatever it was waiting for. */
@@ -144,17 +139,17 @@ export class HostWatch {
       const { places, faults } = usable(found)
       this.#places = places
       this.#state = 'known'
-      const ttlMs = clampedTtl(found.ttlMs, this.#times.longestTtlMs)
+      const ttlMs = clampedTtl(found.ttlMs, this.#deps.times.longestTtlMs)
       if (faults.length > 0)
-        this.#failed(`${this.#name} is resolved in part`, firstFew(faults))
+        this.#failed(`${this.#deps.name} is resolved in part`, firstFew(faults))
       else this.#recovered()
-      this.#events.resolved()
+      this.#deps.events.resolved()
       return faults.length > 0 ? Math.min(ttlMs, this.#backoff.next()) : ttlMs
     } catch (error) {
       if (signal.aborted) return 0
       if (hasCode(error, 'NOT_FOUND')) this.#state = 'known'
       else if (this.#state === 'new') this.#state = 'tried'
-      this.#failed(`cannot resolve ${this.#name}`, error)
+      this.#failed(`cannot resolve ${this.#deps.name}`, error)
       return this.#backoff.next()
     }
   }
@@ -168,21 +163,21 @@ export class HostWatch {
     const message = `${what}: ${printable(messageOf(cause), 300)}`
     if (message === this.#error) return
     this.#error = message
-    this.#events.failed(new Error(message, { cause }))
+    this.#deps.events.failed(new Error(message, { cause }))
   }
 
   /** The resolver's answer, in time or not at all. */
   async #answer(signal: AbortSignal): Promise<FoundPlaces> {
-    const { attemptMs } = this.#times
+    const { attemptMs } = this.#deps.times
     const over = new AbortController()
     const late = new Error(`no answer within ${attemptMs / 1000} s`)
-    const timer = this.#clock.setTimeout(() => over.abort(late), attemptMs)
+    const timer = this.#deps.clock.setTimeout(() => over.abort(late), attemptMs)
     try {
       const either = AbortSignal.any([signal, over.signal])
-      return await orAborted(this.#lookup(either), either)
+      return await orAborted(this.#deps.lookup(either), either)
     } finally {
       over.abort()
-      this.#clock.clearTimeout(timer)
+      this.#deps.clock.clearTimeout(timer)
     }
   }
 }

@@ -1,10 +1,9 @@
-import { stat } from 'node:fs/promises'
 import { isDeepStrictEqual } from 'node:util'
 import type { ClientLists } from '../../model/traffic.ts'
 import { addressRanges, type AddressRanges } from '../../util/address-ranges.ts'
 import { type Clock, systemClock, type Timer } from '../../util/clock.ts'
 import { firstFew, printable } from '../../util/printable.ts'
-import { messageOf } from '../../util/usher-error.ts'
+import { signOf, steady } from '../../util/read-text.ts'
 import { type ListFile, readEntry, readListFile } from './client-list.ts'
 import type { Route } from './route.ts'
 
@@ -23,12 +22,6 @@ export interface ListFilesOptions {
   /** One can't be used any more: the old one stands. Once for each change of it. */
   readonly onUnusable?: (file: string, reason: string) => void
 }
-
-/** A file counts when it is the same after so long: a writer may be in the middle of it. */
-const steadyMs = 100
-
-/** Something that writes without pause gets read in the middle at last. */
-const mostLooks = 5
 
 interface Known extends ListFile {
   /** What the kernel says of the file that was read; '' when that failed, so that it is read again. */
@@ -122,15 +115,8 @@ export class ListFiles {
   }
 
   async #lookAt(path: string, known: Known): Promise<void> {
-    let seen = await signOf(path)
+    let seen = await steady(this.#clock, known.seen, () => signOf(path))
     if (seen === known.seen) return
-    for (let looks = 1, before = ''; looks < mostLooks && seen !== before; looks += 1) {
-      before = seen
-      await new Promise<void>(resolve => {
-        this.#clock.setTimeout(resolve, steadyMs)
-      })
-      seen = await signOf(path)
-    }
     const { ranges, faults, isUnread } = await readListFile(path)
     if (this.#closed || this.#known.get(path) !== known) return
     if (isUnread) seen = ''
@@ -162,16 +148,6 @@ const read = async (path: string): Promise<Known> => {
   // First: what is written meanwhile is found by the next look.
   const seen = await signOf(path)
   return { seen, ...(await readListFile(path)) }
-}
-
-/** Another one when the file is another, or was written. */
-const signOf = async (path: string): Promise<string> => {
-  try {
-    const { dev, ino, size, mtimeNs, ctimeNs } = await stat(path, { bigint: true })
-    return [dev, ino, size, mtimeNs, ctimeNs].join(' ')
-  } catch (error) {
-    return messageOf(error)
-  }
 }
 
 const pathsOf = (routes: readonly RouteLists[]): ReadonlySet<string> =>

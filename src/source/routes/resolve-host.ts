@@ -3,15 +3,17 @@ import { isIP, type LookupFunction } from 'node:net'
 import { readIfThere } from '../../util/read-text.ts'
 import { hasCode, messageOf, UsherError } from '../../util/usher-error.ts'
 import { orAborted } from '../../util/wait.ts'
-import { HostsFile, hostsMs, systemHosts } from './hosts-file.ts'
 import {
+  HostsFile,
+  hostsMs,
+  systemHosts,
   parseResolvConf,
   resolveByDns,
   resolveSrvBy,
   serverAt,
   type ResolvConf,
 } from './own-resolver.ts'
-import type { Resolve, Resolved, ResolveSrv } from './resolver.ts'
+import type { Resolve, Resolved, ResolveSrv } from './place.ts'
 
 /** What the system says of how hosts are found. */
 export interface SystemFiles {

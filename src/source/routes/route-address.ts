@@ -11,10 +11,8 @@ import { canonicalUnix, isUnix, unixFault } from '../../util/unix-address.ts'
 import { addressFault } from '../decode/fields.ts'
 
 /** Where a route listens. */
-export interface Listen {
+export interface Listen extends AddressPort {
   readonly protocol: Protocol
-  readonly address: string
-  readonly port: number
 }
 
 /** Where it goes: a canonical address, a unix socket, or a host name in lower case. */

@@ -1,9 +1,9 @@
+import { sound, isNot, checkedText, durationText } from '../../util/schema.ts'
 import * as v from 'valibot'
-import { isNot } from '../../util/schema.ts'
 import { isDnsLabel, list } from '../decode/fields.ts'
 import { accessLogOptions } from '../options/access-log-options.ts'
 import { endpointOptions } from '../options/endpoint-options.ts'
-import { described, checkedText, durationText } from '../options/option-kinds.ts'
+import { described } from '../options/option-kinds.ts'
 import { entryForm, readEntry } from './client-list.ts'
 import { acceptOptions } from '../options/proxy-options.ts'
 import { serverNameFields } from '../options/server-name-options.ts'
@@ -21,17 +21,13 @@ const readable = (
   example: string,
 ) =>
   v.pipe(
-    v.string(isNot(form)),
-    v.check(
-      given => typeof read(given) !== 'string',
-      issue => String(read(issue.input)),
-    ),
+    sound(form, given => {
+      const found = read(given)
+      return typeof found === 'string' ? found : ''
+    }),
     v.metadata({ pattern }),
     v.examples([example]),
   )
-
-/** The same as a Service's `timeoutSeconds` has: one second to one day, in milliseconds. */
-const affinityBounds = [1000, 86_400_000] as const
 
 const target = readable(
   targetForm,
@@ -69,7 +65,8 @@ export const routeOptions = {
     'What the log, metrics and `usher status` call it; unique. Without it, it is called by where it listens: `tcp-127-0-0-1-15432`.',
   ),
   affinity: described(
-    durationText(...affinityBounds, 'from 1s to 24h', '3h'),
+    // The same as a Service's `timeoutSeconds` has.
+    durationText('1s', '24h', '3h'),
     'Keeps a client at one endpoint until it has been away for that long, 1s to 24h. Without it there is none.',
   ),
   ...endpointOptions,

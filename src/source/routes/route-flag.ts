@@ -3,10 +3,9 @@ import { firstFew, printable, show } from '../../util/printable.ts'
 import { unknownName } from '../../util/suggest.ts'
 import { exampleOf, flagName, fromText } from '../options/option-text.ts'
 import { decodeRoute, routeFaults } from './decode-route.ts'
-import { elsewhere } from './elsewhere.ts'
 import type { Route } from './route.ts'
 import { routeOptions, routeShape } from './route-fields.ts'
-import { type ShapeFault, shapeFaults } from './shape-faults.ts'
+import { elsewhere, type ShapeFault, shapeFaults } from './shape-faults.ts'
 
 const form =
   'LISTEN=HOST:PORT[,HOST:PORT...][|HOST:PORT...][?OPTION=VALUE[&...]] with tcp://ADDRESS:PORT, udp://ADDRESS:PORT or unix:/PATH for LISTEN, or several with commas'

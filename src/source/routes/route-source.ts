@@ -1,6 +1,11 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { GroupTurn } from '../../health/group-health.ts'
+import {
+  type CheckedGroup,
+  GroupHealth,
+  type GroupTurn,
+} from '../../health/group-health.ts'
 import type { Health } from '../../health/health-checker.ts'
+import type { Verdict } from '../../model/service.ts'
 import type { Problem } from '../../model/snapshot.ts'
 import { systemClock, type Clock, type Timer } from '../../util/clock.ts'
 import { canonicalIp, joinHostPort } from '../../util/ip.ts'
@@ -10,21 +15,28 @@ import { SyncRunner } from '../../util/sync-runner.ts'
 import { within } from '../../util/within.ts'
 import { changesBetween, type Applied } from '../diff.ts'
 import type { Source, SourceSink, SourceStatus } from '../source.ts'
-import { GonePlaces } from './gone-places.ts'
 import { HostWatch, hostWatchTimes, type HostWatchTimes } from './host-watch.ts'
-import { hostLookup, placeAt, type Lookup, type Place } from './place.ts'
+import {
+  hostLookup,
+  placeAt,
+  type Lookup,
+  type Place,
+  type Resolve,
+  type ResolveSrv,
+} from './place.ts'
 import { resolveHost, resolveSrv } from './resolve-host.ts'
-import type { Resolve, ResolveSrv } from './resolver.ts'
 import { clashText } from './decode-route.ts'
 import { ListFiles } from './list-files.ts'
-import { RouteHealth } from './route-health.ts'
 import {
   loopsOf,
+  ownPlaces,
   placesOfRoute,
+  rankOf,
   routeNameOf,
   routeObject,
   servedPlaces,
   servicePortOf,
+  weighed,
 } from './route-objects.ts'
 import { backendText, type Route, type RouteBackend } from './route.ts'
 import { srvLookup } from './srv-lookup.ts'
@@ -68,7 +80,8 @@ export class RouteSource implements Source {
   readonly #watches = new Map<string, HostWatch>()
   readonly #watchOf: (backend: RouteBackend) => HostWatch
   readonly #onError: (error: Error) => void
-  readonly #health: RouteHealth
+  /** By the checks that the routes ask for. */
+  readonly #health: GroupHealth
   readonly #turns: SyncRunner
   readonly #gone = new GonePlaces()
   /** Routes, by name, that go where they went until one of their new endpoints has been asked. */
@@ -103,7 +116,7 @@ export class RouteSource implements Source {
         this.#update()
       },
     }
-    this.#health = new RouteHealth(backend => this.#placesOf(backend), {
+    this.#health = new GroupHealth({
       clock,
       turned: turn => options.onTurn?.(turn),
       changed: () => this.#turns.request(),
@@ -116,13 +129,13 @@ export class RouteSource implements Source {
       maxMs: Number.POSITIVE_INFINITY,
     })
     this.#watchOf = backend =>
-      new HostWatch(
-        watchName(backend),
-        lookupOf(backend, options, clock),
+      new HostWatch({
+        name: watchName(backend),
+        lookup: lookupOf(backend, options, clock),
         clock,
         events,
         times,
-      )
+      })
   }
 
   async start(sink: SourceSink): Promise<void> {
@@ -210,7 +223,7 @@ export class RouteSource implements Source {
   }
 
   healthOf(servicePort: string, endpoint: string): Health | undefined {
-    return this.#health.of(routeNameOf(servicePort), endpoint)
+    return this.#health.healthOf(routeNameOf(servicePort), endpoint)
   }
 
   status(): SourceStatus {
@@ -268,13 +281,57 @@ export class RouteSource implements Source {
     const used = Array.from(served, ([name, places]) =>
       places.map(place => `${name} ${keyOf(place)}`),
     )
-    this.#health.watch(this.#routes, new Set(used.flat()))
+    const groups = this.#routes.flatMap(route => this.#groupsOf(route))
+    this.#health.watch(groups, new Set(used.flat()))
     const waiting = this.#routes.filter(route => {
       const own = new Set(placesOfRoute(route, this.#placesOf).map(keyOf))
       const isAnyLeft = served.get(route.name)?.some(place => !own.has(keyOf(place)))
-      return isAnyLeft === true && this.#health.awaits(route)
+      // Clients of it, or of one of its pools, would wait for endpoints that have yet to be asked.
+      const awaits = this.#groupsOf(route).some(group => this.#health.awaits(group))
+      return isAnyLeft === true && awaits
     })
     this.#waiting = new Set(waiting.map(({ name }) => name))
+  }
+
+  /** Endpoints stand in for those of their own pool. */
+  #groupsOf(route: Route): readonly CheckedGroup[] {
+    const { name, check: option, pools, others, proxyProtocol } = route
+    if (option === undefined) return []
+    const sets =
+      pools === undefined
+        ? [route.backends]
+        : [others ?? [], ...pools.map(({ backends }) => backends)]
+    const endpointsOf = (backend: RouteBackend): CheckedGroup['endpoints'] =>
+      ownPlaces(route, backend, this.#placesOf).map(place => ({
+        address: place.address,
+        port: place.port,
+        host: backend.host === place.address ? '' : backend.host,
+        proxyProtocol,
+        tier: rankOf(backend, place),
+        weight: weighed(place, backend).weight,
+      }))
+    return sets.map(backends => ({
+      name,
+      option,
+      effects: route,
+      endpoints: backends.flatMap(endpointsOf),
+    }))
+  }
+
+  /** An endpoint in several pools is down, or cut, where all of these can do without it. */
+  #judge(route: Route): (place: Place) => Verdict {
+    const groups = this.#groupsOf(route).map(group => ({
+      keys: new Set(group.endpoints.map(keyOf)),
+      verdictOf: this.#health.judge(group),
+    }))
+    return place => {
+      const mine = groups
+        .filter(({ keys }) => keys.has(keyOf(place)))
+        .map(({ verdictOf }) => verdictOf(place))
+      const [first] = mine
+      const isDown = first !== undefined && mine.every(one => one.isDown)
+      return { isDown, cut: mine.every(({ cut }) => cut) ? first?.cut : undefined }
+    }
   }
 
   #noteGone(served: ReadonlyMap<string, readonly Place[]>): void {
@@ -294,7 +351,7 @@ export class RouteSource implements Source {
       const before = this.#applied.get(route.name)
       if (before !== undefined && this.#waiting.has(route.name)) return before
       const gone = this.#gone.of(route)
-      const judge = this.#health.judge(route)
+      const judge = this.#judge(route)
       const clients = this.#lists.clientsOf(route)
       return routeObject(route, this.#placesOf, judge, gone, clients)
     })
@@ -332,7 +389,8 @@ export class RouteSource implements Source {
 const isAny = (all: Route['listens'], one: Route['listens'][number]): boolean =>
   all.some(other => isDeepStrictEqual(other, one))
 
-const keyOf = ({ address, port }: Place): string => joinHostPort(address, port)
+const keyOf = ({ address, port }: Pick<Place, 'address' | 'port'>): string =>
+  joinHostPort(address, port)
 
 /** The names that have to be resolved, with a backend of each. */
 const namesOf = (routes: readonly Route[]): ReadonlyMap<string, RouteBackend> =>
@@ -355,3 +413,80 @@ const lookupOf = (
   srv === true
     ? srvLookup(host, options.resolveSrv ?? resolveSrv, resolve, clock)
     : hostLookup(host, resolve)
+
+/**
+ * A place that has gone is listed for so long, in milliseconds, that the relay has surely heard of
+ * it: several changes may travel as one, and one that fails is tried again.
+ */
+const listedMs = 30_000
+
+/** Of one route; a server that rotates through thousands of addresses must not fill the memory. */
+const mostListed = 1024
+
+interface GonePlace {
+  readonly place: Place
+  readonly until: number
+}
+
+interface Known {
+  readonly now: ReadonlyMap<string, Place>
+  /** The oldest first. */
+  readonly gone: ReadonlyMap<string, GonePlace>
+}
+
+const nothing: Known = { now: new Map(), gone: new Map() }
+
+/**
+ * Where routes went a moment ago and go no more, of routes that want their connections there to be
+ * reset. Told the time.
+ */
+export class GonePlaces {
+  #known: ReadonlyMap<string, Known> = new Map()
+
+  /** Notes where these routes go now; others are forgotten. */
+  update(
+    routes: readonly Route[],
+    placesOf: (route: Route) => readonly Place[],
+    now: number,
+  ): void {
+    this.#known = new Map(
+      routes.map(route => {
+        const { name } = route
+        const places = placesOf(route)
+        return [name, next(route, this.#known.get(name) ?? nothing, places, now)]
+      }),
+    )
+  }
+
+  of({ name }: Route): readonly Place[] {
+    const gone = this.#known.get(name)?.gone.values() ?? []
+    return Array.from(gone, ({ place }) => place)
+  }
+
+  /** When the first of them is to be forgotten; undefined when there are none. */
+  get until(): number | undefined {
+    const oldest = [...this.#known.values()].flatMap(({ gone }) =>
+      [...gone.values()].slice(0, 1),
+    )
+    return oldest.length === 0 ? undefined : Math.min(...oldest.map(({ until }) => until))
+  }
+}
+
+const next = (
+  { onGone }: Route,
+  before: Known,
+  places: readonly Place[],
+  time: number,
+): Known => {
+  const now = new Map(places.map(place => [keyOf(place), place]))
+  if (onGone === 'keep') return { now, gone: new Map() }
+  const stillGone = [...before.gone].filter(
+    ([key, { until }]) => until > time && !now.has(key),
+  )
+  const left = [...before.now].filter(([key]) => !now.has(key))
+  const gone = [
+    ...stillGone,
+    ...left.map(([key, place]) => [key, { place, until: time + listedMs }] as const),
+  ]
+  return { now, gone: new Map(gone.slice(-mostListed)) }
+}

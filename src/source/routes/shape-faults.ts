@@ -1,7 +1,6 @@
 import * as v from 'valibot'
 import { show } from '../../util/printable.ts'
 import { unknownName } from '../../util/suggest.ts'
-import { elsewhere } from './elsewhere.ts'
 
 /** What is wrong, and where: `['routes', 0, 'listen']`. */
 export interface ShapeFault {
@@ -77,3 +76,31 @@ const partsOf = (schema: v.GenericSchema): Parts => {
   const inner = schema as { readonly wrapped?: v.GenericSchema } & Parts
   return inner.wrapped === undefined ? inner : partsOf(inner.wrapped)
 }
+
+/**
+ * What HAProxy and nginx call fields of a route, without hyphens and spaces, and what they are
+ * called here. Only words that mean the same.
+ */
+export const elsewhere: ReadonlyMap<string, string> = new Map([
+  ['bind', 'listen'],
+  ['server', 'endpoints'],
+  ['servers', 'endpoints'],
+  ['backends', 'endpoints'],
+  ['upstream', 'endpoints'],
+  ['maxconn', 'maxConnections'],
+  ['maxconns', 'maxConnections'],
+  ['timeoutqueue', 'queue'],
+  ['maxqueue', 'mostQueued'],
+  ['timeoutclient', 'idleTimeout'],
+  ['timeoutserver', 'idleTimeout'],
+  ['timeouttunnel', 'idleTimeout'],
+  ['proxytimeout', 'idleTimeout'],
+  ['sendproxy', 'proxyProtocol'],
+  ['sendproxyv2', 'proxyProtocol'],
+  ['expectproxy', 'acceptProxy'],
+  ['onmarkeddown', 'onDown'],
+  ['onmarkedup', 'onBack'],
+  ['sni', 'serverNames'],
+  ['stick', 'affinity'],
+  ['log', 'accessLog'],
+])

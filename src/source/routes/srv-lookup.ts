@@ -11,8 +11,10 @@ import {
   type FoundPlaces,
   type Lookup,
   type Place,
+  type Resolve,
+  type ResolveSrv,
+  withUnknown,
 } from './place.ts'
-import { type Resolve, type ResolveSrv, withUnknown } from './resolver.ts'
 import { isHostName } from './route-address.ts'
 
 /** Asked for at the same time, so no more than a process has descriptors for. */

@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { Health } from '../../health/health-checker.ts'
 import type { Problem } from '../../model/snapshot.ts'
 import { systemClock, type Timer } from '../../util/clock.ts'
 import { firstFew, printable } from '../../util/printable.ts'
+import { steady } from '../../util/read-text.ts'
 import { messageOf } from '../../util/usher-error.ts'
 import type { Source, SourceSink, SourceStatus } from '../source.ts'
 import { faultText, placeOf, readRoutes, readRoutesText } from './read-routes.ts'
@@ -27,12 +27,6 @@ export interface WatchedRoutesOptions extends Omit<RouteSourceOptions, 'routes'>
   readonly onUnusable?: (reason: string) => void
 }
 
-/** A text counts when it is the same after so long: a writer may be in the middle of it. */
-const steadyMs = 100
-
-/** Something that writes without pause gets read in the middle at last. */
-const mostReads = 5
-
 /** What is found at the path: a text, or why there is none. */
 type Found = { readonly text: string } | { readonly fault: string }
 
@@ -44,9 +38,8 @@ type Found = { readonly text: string } | { readonly fault: string }
 export const watchedRoutes = (options: WatchedRoutesOptions): Source =>
   new WatchedRoutes(options)
 
-class WatchedRoutes implements Source {
+class WatchedRoutes extends RouteSource {
   readonly #options: WatchedRoutesOptions
-  readonly #inner: RouteSource
   #found: Found
   #routes: readonly Route[]
   #faults: readonly FileFault[] = []
@@ -59,18 +52,15 @@ class WatchedRoutes implements Source {
   #closed = false
 
   constructor(options: WatchedRoutesOptions) {
+    super({ ...options, routes: [...options.fixed, ...options.routes] })
     this.#options = options
     this.#found = { text: options.text }
     this.#routes = options.routes
-    this.#inner = new RouteSource({
-      ...options,
-      routes: [...options.fixed, ...options.routes],
-    })
   }
 
-  async start(sink: SourceSink): Promise<void> {
+  override async start(sink: SourceSink): Promise<void> {
     this.#sink = sink
-    await this.#inner.start({
+    await super.start({
       apply: changes => sink.apply(changes),
       synced: () => sink.synced(),
       problems: problems => {
@@ -81,8 +71,8 @@ class WatchedRoutes implements Source {
     this.#schedule()
   }
 
-  reload(): void {
-    this.#inner.reload()
+  override reload(): void {
+    super.reload()
     this.#look()
   }
 
@@ -90,16 +80,8 @@ class WatchedRoutes implements Source {
     return this.#looking
   }
 
-  allFailed(servicePort: string): void {
-    this.#inner.allFailed(servicePort)
-  }
-
-  healthOf(servicePort: string, endpoint: string): Health | undefined {
-    return this.#inner.healthOf(servicePort, endpoint)
-  }
-
-  status(): SourceStatus {
-    const inner = this.#inner.status()
+  override status(): SourceStatus {
+    const inner = super.status()
     const faults = this.#faults.map(faultText)
     const { lastGoodAt } = inner
     return {
@@ -114,10 +96,10 @@ class WatchedRoutes implements Source {
     }
   }
 
-  async close(): Promise<void> {
+  override async close(): Promise<void> {
     this.#closed = true
     this.#clock.clearTimeout(this.#timer)
-    await this.#inner.close()
+    await super.close()
   }
 
   get #clock() {
@@ -159,7 +141,8 @@ class WatchedRoutes implements Source {
   }
 
   async #lookOnce(): Promise<void> {
-    const found = await this.#steady()
+    const read = () => find(this.#options.path)
+    const found = await steady(this.#clock, this.#found, read)
     if (this.#closed) return
     // One that was refused is read again: a file that a route names may be there now.
     if (isDeepStrictEqual(found, this.#found) && this.#faults.length === 0) {
@@ -172,19 +155,6 @@ class WatchedRoutes implements Source {
     if (all.length > 0) this.#refuse(all)
     else await this.#take(routes)
     this.#found = found
-  }
-
-  /** What is at the path, once it holds still. */
-  async #steady(): Promise<Found> {
-    let before = this.#found
-    for (let reads = 1; ; reads++) {
-      const found = await find(this.#options.path)
-      if (isDeepStrictEqual(found, before) || reads === mostReads) return found
-      before = found
-      await new Promise<void>(resolve => {
-        this.#clock.setTimeout(resolve, steadyMs)
-      })
-    }
   }
 
   #read(found: Found): ReturnType<typeof readRoutes> {
@@ -207,7 +177,7 @@ class WatchedRoutes implements Source {
 
   async #take(routes: readonly Route[]): Promise<void> {
     const isNew = !isDeepStrictEqual(routes, this.#routes)
-    if (isNew) await this.#inner.replace([...this.#options.fixed, ...routes])
+    if (isNew) await this.replace([...this.#options.fixed, ...routes])
     if (this.#closed) return
     this.#routes = routes
     this.#faults = []

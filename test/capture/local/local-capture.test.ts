@@ -2,7 +2,7 @@ import t from 'tap'
 import type { Capture } from '../../../src/capture/capture.ts'
 import { LocalAddresses } from '../../../src/capture/local-addresses.ts'
 import {
-  localCapture,
+  LocalCapture,
   type LocalCaptureDeps,
 } from '../../../src/capture/local/local-capture.ts'
 import type { HostAddresses } from '../../../src/kernel/host-addresses/host-addresses.ts'
@@ -83,7 +83,7 @@ const fixture = (over: Partial<LocalCaptureDeps> = {}) => {
   const clock = new FakeClock()
   const repairs: string[][] = []
   const resyncs = { count: 0 }
-  const capture = localCapture({
+  const capture: Capture = new LocalCapture({
     hostAddresses: host,
     localAddresses: new LocalAddresses(clock, host.canBind),
     serviceCidrs: () => ['10.96.0.0/12'],

@@ -1,7 +1,6 @@
 import t from 'tap'
 import { Assembler, stack } from '../../../src/kernel/bpf/assembler.ts'
-import { disassemble } from '../../../src/kernel/bpf/disassemble.ts'
-import { encode } from '../../../src/kernel/bpf/instruction.ts'
+import { disassemble, encode } from '../../../src/kernel/bpf/instruction.ts'
 
 const all = (): Assembler =>
   new Assembler()

@@ -1,8 +1,7 @@
 import t from 'tap'
-import { cleanUp } from '../../../src/kernel/cleanup/clean-up.ts'
+import { cleanUp, type Kind } from '../../../src/kernel/cleanup/clean-up.ts'
 import { iptablesKind } from '../../../src/kernel/cleanup/iptables.ts'
 import { ipsetsKind } from '../../../src/kernel/cleanup/ipvs.ts'
-import type { Kind } from '../../../src/kernel/cleanup/leftover.ts'
 import { type RunTool, ToolError } from '../../../src/kernel/run-tool.ts'
 
 const missing = (command: string): ToolError =>

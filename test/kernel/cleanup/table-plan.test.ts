@@ -3,7 +3,7 @@ import { isCaptureChain } from '../../../src/kernel/xtables/kube-chains.ts'
 import type { Backend } from '../../../src/kernel/xtables/backend.ts'
 import { takeOut } from '../../../src/kernel/xtables/restore-text.ts'
 import { savedTables } from './saved-tables.ts'
-import { planTable } from '../../../src/kernel/cleanup/table-plan.ts'
+import { planTable } from '../../../src/kernel/cleanup/iptables.ts'
 
 type Keeps = (table: string, chain: string) => boolean
 

@@ -1,6 +1,6 @@
 import t from 'tap'
-import { addressOf } from '../../../src/kernel/connect-time/addresses.ts'
-import { connectedTo, destroy } from '../../../src/kernel/connect-time/connected-udp.ts'
+import { addressOf } from '../../../src/kernel/connect-time/tables.ts'
+import { connectedTo, destroy } from '../../../src/kernel/connect-time/udp-ends.ts'
 
 /** As iproute2 6.1 prints them. */
 const output = `0      0            127.0.0.1%lo:40541          127.0.0.11:5353 ino:534416 sk:5 cgroup:/ <->

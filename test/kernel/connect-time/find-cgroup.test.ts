@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { findCgroup } from '../../../src/kernel/connect-time/find-cgroup.ts'
+import { findCgroup } from '../../../src/kernel/connect-time/probe.ts'
 
 const v2 = (path: string, group = '/'): string =>
   `31 24 0:27 ${group} ${path} rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate`

@@ -5,12 +5,14 @@ import { type BpfCall, loadBpfCall } from '../../../src/ffi/bpf-call.ts'
 import { errno } from '../../../src/ffi/errno.ts'
 import { Bpf } from '../../../src/kernel/bpf/bpf.ts'
 import { filePins, pinsFolder } from '../../../src/kernel/bpf/pins.ts'
-import { ConnectTime } from '../../../src/kernel/connect-time/connect-time.ts'
+import {
+  ConnectTime,
+  type Capacity,
+} from '../../../src/kernel/connect-time/connect-time.ts'
 import {
   tableDefinitions,
   type WrittenTable,
 } from '../../../src/kernel/connect-time/tables.ts'
-import type { Capacity } from '../../../src/kernel/connect-time/wanted-entries.ts'
 import { samplesOf } from '../../../src/observe/exposition.ts'
 import {
   ConnectTimeFigures,

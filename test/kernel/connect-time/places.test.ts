@@ -2,13 +2,10 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import t, { type Test } from 'tap'
 import { mkdirSync, rmdirSync } from 'node:fs'
-import {
-  compileExempt,
-  exemptGroups,
-} from '../../../src/kernel/connect-time/exempt-clients.ts'
-import type { Features } from '../../../src/kernel/connect-time/forward.ts'
+import t, { type Test } from 'tap'
+import { compileExempt, exemptGroups } from '../../../src/kernel/connect-time/tables.ts'
+import type { Features } from '../../../src/kernel/connect-time/programs.ts'
 import { dataPlaneUser } from '../../../src/kernel/data-plane-user.ts'
 import type { ServicePort, Vip } from '../../../src/model/snapshot.ts'
 import { whyNotInstalled } from '../../support/installed.ts'

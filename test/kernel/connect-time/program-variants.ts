@@ -1,6 +1,5 @@
 import { Bpf } from '../../../src/kernel/bpf/bpf.ts'
-import type { Features } from '../../../src/kernel/connect-time/forward.ts'
-import { programsFor } from '../../../src/kernel/connect-time/programs.ts'
+import { type Features, programsFor } from '../../../src/kernel/connect-time/programs.ts'
 import { tableDefinitions } from '../../../src/kernel/connect-time/tables.ts'
 
 export const sizes = { services: 10, slots: 10, members: 10, sockets: 100 }

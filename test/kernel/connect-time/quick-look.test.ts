@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import { idOf } from '../../../src/kernel/connect-time/network-namespaces.ts'
-import { mayHavePeersAt } from '../../../src/kernel/connect-time/quick-look.ts'
+import { mayHavePeersAt } from '../../../src/kernel/connect-time/udp-ends.ts'
 
 const own = '/proc/self/ns/net'
 const head =

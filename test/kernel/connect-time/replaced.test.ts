@@ -1,6 +1,5 @@
 import t from 'tap'
-import { readAddressOf } from '../../../src/kernel/connect-time/addresses.ts'
-import { socketKey } from '../../../src/kernel/connect-time/tables.ts'
+import { readAddressOf, socketKey } from '../../../src/kernel/connect-time/tables.ts'
 import { clusterIp } from '../../support/service-ports.ts'
 import { skip } from './group.ts'
 import { changesTo, makeStage, serviceTo } from './world.ts'

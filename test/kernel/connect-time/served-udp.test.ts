@@ -1,9 +1,9 @@
 import t from 'tap'
-import { addressOf, readAddressOf } from '../../../src/kernel/connect-time/addresses.ts'
-import { losesUdp, servedUdp } from '../../../src/kernel/connect-time/served-udp.ts'
+import * as objects from '../../support/objects.ts'
+import { addressOf, readAddressOf } from '../../../src/kernel/connect-time/tables.ts'
+import { losesUdp, servedUdp } from '../../../src/kernel/connect-time/udp-ends.ts'
 import type { Endpoint, ServicePort, Vip } from '../../../src/model/snapshot.ts'
 import { canonicalIp, joinHostPort } from '../../../src/util/ip.ts'
-import * as objects from '../../support/objects.ts'
 import { clusterIp, nodePort, servicePort } from '../../support/service-ports.ts'
 
 const nodeAddresses = ['192.0.2.1', '127.0.0.1', '2001:db8::1', '::1']

@@ -1,8 +1,7 @@
 import type { Test } from 'tap'
 import { Bpf } from '../../../src/kernel/bpf/bpf.ts'
 import { noPins } from '../../../src/kernel/bpf/pins.ts'
-import { servedUdp } from '../../../src/kernel/connect-time/served-udp.ts'
-import { staleUdp } from '../../../src/kernel/connect-time/stale-udp.ts'
+import { endStaleUdp, servedUdp } from '../../../src/kernel/connect-time/udp-ends.ts'
 import { tableDefinitions } from '../../../src/kernel/connect-time/tables.ts'
 import { type RunTool, runTool } from '../../../src/kernel/run-tool.ts'
 import type { ServicePort } from '../../../src/model/snapshot.ts'
@@ -43,8 +42,7 @@ export const makeStaleStage = async (t: Test) => {
   }
   /** What the last change of Services asks for. */
   const end = (run: RunTool = runTool): Promise<readonly string[]> => {
-    const udp = staleUdp({ run, reverse })
-    return udp.end(servedUdp({ servicePorts: now, nodeAddresses }))
+    return endStaleUdp({ run, reverse }, servedUdp({ servicePorts: now, nodeAddresses }))
   }
   return { group, serve, end }
 }

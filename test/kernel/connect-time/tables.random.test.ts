@@ -3,8 +3,8 @@ import {
   compile,
   compileNodeAddress,
   type Entry,
-} from '../../../src/kernel/connect-time/compile.ts'
-import { writtenTables } from '../../../src/kernel/connect-time/tables.ts'
+  writtenTables,
+} from '../../../src/kernel/connect-time/tables.ts'
 import type { ServicePort, Snapshot } from '../../../src/model/snapshot.ts'
 import { until } from '../../support/until.ts'
 import { snapshotOf } from '../nftables/world.ts'

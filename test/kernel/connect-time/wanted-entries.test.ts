@@ -1,6 +1,6 @@
 import t from 'tap'
-import { compileNodeAddress } from '../../../src/kernel/connect-time/compile.ts'
-import { WantedEntries } from '../../../src/kernel/connect-time/wanted-entries.ts'
+import { compileNodeAddress } from '../../../src/kernel/connect-time/tables.ts'
+import { WantedEntries } from '../../../src/kernel/connect-time/connect-time.ts'
 import { clusterIp } from '../../support/service-ports.ts'
 import { snapshotOf } from '../nftables/world.ts'
 import { serviceTo, type To } from './world.ts'

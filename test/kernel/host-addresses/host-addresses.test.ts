@@ -1,7 +1,7 @@
 import t from 'tap'
 import { lineErrors } from '../../../src/kernel/host-addresses/ip-tool.ts'
 import {
-  linuxHostAddresses,
+  LinuxHostAddresses,
   type LinuxHostAddressesDeps,
 } from '../../../src/kernel/host-addresses/linux.ts'
 import type { HostAddresses } from '../../../src/kernel/host-addresses/host-addresses.ts'
@@ -22,7 +22,7 @@ const fixture = async (over: Partial<LinuxHostAddressesDeps> = {}) => {
     calls.push([command, ...args].join(' '))
     return netns.run(command, args, options)
   }
-  const make = (): HostAddresses => linuxHostAddresses({ run, clock, ...over })
+  const make = (): HostAddresses => new LinuxHostAddresses({ run, clock, ...over })
   const ip = (...args: string[]) => netns.run('ip', args)
   /** Whether a UDP socket of the namespace can be bound to each. */
   const binds = async (...addresses: string[]): Promise<boolean[]> => {
@@ -266,7 +266,7 @@ t.test('without privileges each address fails for that reason', needsNetns, asyn
   const netns = await makeNetns('ha')
   const run: RunTool = (command, args, options) =>
     netns.run('setpriv', ['--bounding-set=-net_admin', command, ...args], options)
-  const host = linuxHostAddresses({ run, clock: new FakeClock() })
+  const host = new LinuxHostAddresses({ run, clock: new FakeClock() })
   const denied = /Operation not permitted/
   t.match(await host.probe('IPv4'), { usable: false, detail: denied })
   const errors = await host.sync(['192.0.2.7/32', 'fd00::7/128'])
@@ -293,7 +293,7 @@ t.test('what was taken away and could not be put back is tried again', async t =
     for (const [, cidr = ''] of input.matchAll(/add local (\S+)/g)) routes.add(cidr)
     return ''
   }
-  const host = linuxHostAddresses({ run, clock, families: ['IPv4'] })
+  const host = new LinuxHostAddresses({ run, clock, families: ['IPv4'] })
   const wanted = ['192.0.2.7/32']
   const told: string[] = []
   await host.sync(wanted)
@@ -329,7 +329,7 @@ t.test('a tool that is missing, or breaks off, is said so', async t => {
     if (args.includes('-batch')) throw new ToolError('ip: broke off', 'failed', stderr)
     return ''
   }
-  const host = linuxHostAddresses({ run, clock })
+  const host = new LinuxHostAddresses({ run, clock })
   t.strictSame(
     await host.sync(['192.0.2.7/32']),
     new Map([['192.0.2.7/32', 'ip: not found']]),

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { windowsHostAddresses } from '../../../src/kernel/host-addresses/windows.ts'
+import { WindowsHostAddresses } from '../../../src/kernel/host-addresses/windows.ts'
 import { type RunTool, ToolError } from '../../../src/kernel/run-tool.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
 import { until } from '../../support/until.ts'
@@ -31,7 +31,11 @@ t.test('netsh', async t => {
   t.test('Windows: netsh', async t => {
     const netsh = fakeNetsh()
     const clock = new FakeClock()
-    const host = windowsHostAddresses({ run: netsh.run, clock, interfaceName: 'NIC 1' })
+    const host = new WindowsHostAddresses({
+      run: netsh.run,
+      clock,
+      interfaceName: 'NIC 1',
+    })
     const changes = () =>
       netsh.calls.splice(0).filter(one => !one.includes(' show addresses '))
 
@@ -83,7 +87,7 @@ t.test('netsh', async t => {
         detail: 'netsh, interface NIC 1',
       })
       const run: RunTool = () => Promise.reject(new Error('netsh: not found'))
-      const none = windowsHostAddresses({ run, clock })
+      const none = new WindowsHostAddresses({ run, clock })
       t.strictSame(await none.probe('IPv6'), {
         usable: false,
         detail: 'netsh: not found',

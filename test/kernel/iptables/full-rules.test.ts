@@ -1,5 +1,5 @@
 import t from 'tap'
-import { fullRules } from '../../../src/kernel/iptables/full-rules.ts'
+import { fullRules, type Features } from '../../../src/kernel/iptables/full-rules.ts'
 import { fullText } from './full-text.ts'
 import { wantedJumps } from '../../../src/kernel/iptables/jumps.ts'
 import {
@@ -16,7 +16,6 @@ import { textOf } from '../../../src/kernel/xtables/wanted.ts'
 import { ToolError } from '../../../src/kernel/run-tool.ts'
 import type { ServicePort } from '../../../src/model/snapshot.ts'
 import { service, settings, snapshotOf } from './world.ts'
-import type { Features } from '../../../src/kernel/iptables/features.ts'
 import { ifLocal, ifNotLocal } from '../../../src/kernel/xtables/local-pods.ts'
 
 const features: Features = {

@@ -1,4 +1,8 @@
-import { type FullRules, fullRules } from '../../../src/kernel/iptables/full-rules.ts'
+import {
+  type FullRules,
+  fullRules,
+  type Features,
+} from '../../../src/kernel/iptables/full-rules.ts'
 import { plainSettings, type KernelSettings } from '../../../src/kernel/proxier.ts'
 import { Registry } from '../../../src/model/registry.ts'
 import type { Change, EndpointSpec } from '../../../src/model/service.ts'
@@ -6,7 +10,6 @@ import type { Snapshot } from '../../../src/model/snapshot.ts'
 import type { IpFamily } from '../../../src/util/ip.ts'
 import { endpoint, node, put } from '../../support/objects.ts'
 import { fullText } from './full-text.ts'
-import type { Features } from '../../../src/kernel/iptables/features.ts'
 
 /** The node n1, in the zone `here`. Its pods are in 10.180.0.0/24, all in 10.180.0.0/16. */
 export const thisNode = put(

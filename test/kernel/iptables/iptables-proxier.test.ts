@@ -5,7 +5,7 @@ import {
   endpointChainName,
   serviceChainNames,
 } from '../../../src/kernel/iptables/names.ts'
-import { planTable } from '../../../src/kernel/cleanup/table-plan.ts'
+import { planTable } from '../../../src/kernel/cleanup/iptables.ts'
 import type { Backend } from '../../../src/kernel/xtables/backend.ts'
 import { takeOut } from '../../../src/kernel/xtables/restore-text.ts'
 import { savedTables } from '../cleanup/saved-tables.ts'

@@ -1,9 +1,9 @@
 import t from 'tap'
+import * as objects from '../../support/objects.ts'
 import { DrainWatch } from '../../../src/kernel/ipvs/drain-watch.ts'
-import type { Loads } from '../../../src/kernel/ipvs/proc-ip-vs.ts'
+import type { Loads } from '../../../src/kernel/ipvs/read-kernel.ts'
 import type { EndpointSpec } from '../../../src/model/service.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
-import * as objects from '../../support/objects.ts'
 import { clusterIp, servicePort } from '../../support/service-ports.ts'
 import {
   everywhere,

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { flowRule } from '../../../src/kernel/nftables/flowtable.ts'
+import { flowRule } from '../../../src/kernel/nftables/nftables-proxier.ts'
 import { plainSettings } from '../../../src/kernel/proxier.ts'
 import { type RunTool, ToolError } from '../../../src/kernel/run-tool.ts'
 import { clusterIp } from '../../support/service-ports.ts'

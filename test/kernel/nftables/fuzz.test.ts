@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import type { Form } from '../../../src/kernel/nftables/context.ts'
+import type { Form } from '../../../src/kernel/nftables/compile.ts'
 import { type RunTool, ToolError } from '../../../src/kernel/run-tool.ts'
 import { type IpFamily, ipFamilies } from '../../../src/util/ip.ts'
 import { Crowd } from './crowd.ts'

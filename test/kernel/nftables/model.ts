@@ -1,6 +1,6 @@
 import type { Endpoint, ServicePort, Target } from '../../../src/model/snapshot.ts'
 import type { IpFamily } from '../../../src/util/ip.ts'
-import type { Form } from '../../../src/kernel/nftables/context.ts'
+import type { Form } from '../../../src/kernel/nftables/compile.ts'
 import type { Situation } from './situations.ts'
 
 /**

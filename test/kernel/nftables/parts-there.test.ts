@@ -1,5 +1,5 @@
 import t from 'tap'
-import { layoutChain, partsThere } from '../../../src/kernel/nftables/parts-there.ts'
+import { layoutChain, partsThere } from '../../../src/kernel/nftables/nftables-proxier.ts'
 
 t.test('what a process before has left is told by the names of chains', async t => {
   const fixed = [{ kind: 'chain', name: 'refuse', rules: [] }] as const

@@ -13,8 +13,7 @@ import {
 } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { FileSink } from '../../../src/observe/access-log/file-sink.ts'
-import { mostWaitingBytes } from '../../../src/observe/access-log/sink.ts'
+import { FileSink, mostWaitingBytes } from '../../../src/observe/access-log/sink.ts'
 import { systemClock } from '../../../src/util/clock.ts'
 import { until } from '../../support/until.ts'
 

@@ -1,7 +1,7 @@
 import { createSocket, type Socket } from 'node:dgram'
 import { once } from 'node:events'
 import t, { type Test } from 'tap'
-import { SyslogSink } from '../../../src/observe/access-log/syslog-sink.ts'
+import { SyslogSink } from '../../../src/observe/access-log/sink.ts'
 import { systemClock } from '../../../src/util/clock.ts'
 import { freeUdpPort, testHost } from '../../support/ports.ts'
 import { until } from '../../support/until.ts'

@@ -3,7 +3,7 @@ import type { KernelOptions } from '../../../src/mode/kernel-options.ts'
 import {
   type KernelFacts,
   kernelSettings,
-} from '../../../src/proxy/kernel/kernel-settings.ts'
+} from '../../../src/proxy/kernel/kernel-step.ts'
 import type { IpFamily } from '../../../src/util/ip.ts'
 import { kernelOptions } from './kernel-options.ts'
 

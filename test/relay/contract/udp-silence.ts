@@ -22,8 +22,8 @@ const setUp = async (t: Test, make: MakeRelay, udpReplyTimeout: number) => {
   const fixture = relayFixture(t, make, { limits: { udpReplyTimeout } })
   const port = await freeUdpPort()
   const binds = [{ address: testHost, port }]
-  let clients = 0
-  const clientAddress = () => clientAddresses[(clients += 1) % clientAddresses.length]
+  let used = 0
+  const clientAddress = () => clientAddresses[(used += 1) % clientAddresses.length]
   const listen = (endpoints: readonly RelayEndpoint[], affinityMs = 0) =>
     fixture.listen({ protocol: 'UDP', binds, endpoints, affinityMs, retry })
   /** So many flows, one after the other, each of another client, by whose clients no answer is waited for. */

@@ -519,5 +519,8 @@ t.test('without a kubeconfig, a master and a pod there is no server', async t =>
   )
   const env = { KUBERNETES_SERVICE_HOST: 'fd00::1', KUBERNETES_SERVICE_PORT: '443' }
   const pod = connectToCluster(access({}), { env, serviceAccountDir: '/nowhere' })
-  await t.rejects(pod, /service account: cannot use \/nowhere\/token: no such file/)
+  await t.rejects(
+    pod,
+    /service account: cannot use \/nowhere\/token: there is no such file/,
+  )
 })

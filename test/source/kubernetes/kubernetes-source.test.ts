@@ -10,7 +10,7 @@ import {
   serviceObject,
   sliceObject,
 } from '../../support/api-server/builders.ts'
-import { Dialled } from '../../../src/source/kubernetes/dialled.ts'
+import { Dialled } from '../../../src/source/kubernetes/api-client.ts'
 import { until } from '../../support/until.ts'
 import { fixture } from './fixture.ts'
 

@@ -6,7 +6,7 @@ import { Backoff } from '../../../src/util/backoff.ts'
 import { reflectorBackoff } from '../../../src/source/kubernetes/reflector.ts'
 import { LineSplitter, ListParser } from '../../../src/source/kubernetes/json-stream.ts'
 import { RateLimit } from '../../../src/source/kubernetes/api-client.ts'
-import { isOlder } from '../../../src/source/kubernetes/resource-version.ts'
+import { isOlder } from '../../../src/source/kubernetes/stored-object.ts'
 import { statusOf } from '../../support/api-server/api-error.ts'
 import {
   endpoint,

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { GonePlaces } from '../../../src/source/routes/gone-places.ts'
+import { GonePlaces } from '../../../src/source/routes/route-source.ts'
 import { placeAt } from '../../../src/source/routes/place.ts'
 import { parseRoute } from '../../../src/source/routes/route-flag.ts'
 

@@ -1,7 +1,7 @@
 import { rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { HostsFile, parseHosts } from '../../../src/source/routes/hosts-file.ts'
+import { HostsFile, parseHosts } from '../../../src/source/routes/own-resolver.ts'
 
 t.test('names of all lines are known, whatever their case', async t => {
   const text = [

@@ -1,18 +1,18 @@
 import type { OrderKind, StandingOrder } from '../../mode/operator-orders.ts'
 import type { AnswerOf } from '../../observe/control-protocol.ts'
-import type { Endpoint, ServicePort, Snapshot } from '../../model/snapshot.ts'
-import type { Log } from '../../observe/log.ts'
-import { canonicalIp, joinHostPort, splitHostPort } from '../../util/ip.ts'
-import { suggest } from '../../util/suggest.ts'
 import { bindText, timesOf } from '../../observe/status-service-port.ts'
 import {
   type ControlDeps,
   type Handler,
   needsUserspace,
-  Refusal,
   takeEffect,
+  Refusal,
 } from './carry-out.ts'
-import { meantBy, namedServicePorts, shortName } from './named-service-ports.ts'
+import { meantBy, shortName, namedServicePorts } from './named-service-ports.ts'
+import type { Endpoint, ServicePort, Snapshot } from '../../model/snapshot.ts'
+import { canonicalIp, joinHostPort, splitHostPort } from '../../util/ip.ts'
+import { suggest } from '../../util/suggest.ts'
+import type { Log } from '../../observe/log.ts'
 
 /** More are a line with their number. */
 const mostLogged = 20
@@ -206,7 +206,7 @@ const unknownEndpoint = (
 }
 
 export const pause: Handler<'pause'> = (deps, { routes, reset, forMs }) =>
-  changePauses(deps, routes, names => {
+  change(deps, routes, names => {
     deps.orders.give(
       names.map(name => ({ kind: 'pause', name, endpoint: '', reset })),
       forMs,
@@ -216,24 +216,21 @@ export const pause: Handler<'pause'> = (deps, { routes, reset, forMs }) =>
   })
 
 export const resume: Handler<'resume'> = (deps, { routes }) =>
-  changePauses(deps, routes, names => {
+  change(deps, routes, names => {
     for (const name of names)
       if (deps.orders.withdraw([{ kind: 'pause', name, endpoint: '' }]) > 0)
         deps.log.info({ route: shortName(name) }, 'resumed by order')
   })
 
 /** Changes each ServicePort that is meant, or none; answers when that is in effect. */
-const changePauses = async (
+const change = async (
   deps: ControlDeps,
   routes: readonly string[],
   make: (names: readonly string[]) => void,
 ): Promise<AnswerOf<'pause'>> => {
   needsUserspace(deps, 'none can be made to wait')
   const { orders, reconciler } = deps
-  const named = namedServicePorts(reconciler.snapshots(), routes)
-  const { names, notes, unknown, notTcp } = named
-  if (unknown !== undefined) throw new Refusal(404, 'UNKNOWN_ROUTE', unknown)
-  if (notTcp !== undefined) throw new Refusal(409, 'NOT_TCP', notTcp)
+  const { names, notes } = namedServicePorts(reconciler.snapshots(), routes)
   const before = new Set(names.filter(name => orders.get('pause', name)))
   make(names)
   await takeEffect(deps)
@@ -250,7 +247,7 @@ const changePauses = async (
   }
 }
 
-const endText = {
+const what = {
   pause: 'a pause has ended',
   drain: 'a drain has ended',
   weight: 'a weight by order has ended',
@@ -264,7 +261,7 @@ export const sayEnded = (
 ): void => {
   for (const { kind, name, endpoint } of orders.slice(0, mostLogged)) {
     const whose = endpoint === '' ? {} : { endpoint }
-    log.info({ route: shortName(name), ...whose, why }, endText[kind])
+    log.info({ route: shortName(name), ...whose, why }, what[kind])
   }
   const more = orders.length - mostLogged
   if (more > 0) log.info({ more, why }, 'more orders have ended')

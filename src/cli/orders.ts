@@ -1,0 +1,188 @@
+import type { OptionsOf } from '../config/options.ts'
+import { UsageError } from '../config/usage-error.ts'
+import {
+  type AnswerOf,
+  type GivenRequest,
+  heaviest,
+} from '../observe/control-protocol.ts'
+import { askCommand, orSayWhyNot } from './ask-usher.ts'
+import type { Io } from './io.ts'
+import { visible } from './words.ts'
+
+// Commands that have an Usher carry out an order at its control socket. The exit code is 0 where
+// everything named is as it was ordered, also if it was before; 1 where something is not.
+
+type Order = 'pause' | 'resume' | 'drain' | 'undrain' | 'weight' | 'close'
+
+/** How the outcomes of an order are printed. */
+interface Report<C extends Order, O> {
+  readonly outcomesOf: (answer: AnswerOf<C>) => readonly O[]
+  /** Whether it has come out as it was ordered. */
+  readonly isWanted: (outcome: O) => boolean
+  /** What there is to say of one that has. */
+  readonly words: (outcome: O) => string
+  /** Of one that was carried out, and is so no more: nobody may rely on it. */
+  readonly undone: (outcome: O) => string
+}
+
+/** Has the Usher at the socket carry out an order; prints its outcomes, one to a line. */
+const carryOut = async <C extends Order, O>(
+  command: C,
+  controlSocket: string,
+  request: GivenRequest<C>,
+  io: Io,
+  { outcomesOf, isWanted, words, undone }: Report<C, O>,
+): Promise<number> => {
+  if (controlSocket === '')
+    throw new UsageError(
+      'no control socket given; give --control-socket PATH, as Usher was given it, or set USHER_CONTROL_SOCKET',
+      command,
+    )
+  return orSayWhyNot(command, io, async () => {
+    const where = { controlSocket, address: '' }
+    const answer = await askCommand(where, command, request)
+    const outcomes = outcomesOf(answer)
+    const others = outcomes.filter(outcome => !isWanted(outcome))
+    for (const one of outcomes.filter(isWanted)) io.out(`${visible(words(one))}\n`)
+    const notes = 'notes' in answer ? answer.notes : []
+    for (const note of [...notes, ...others.map(undone)])
+      io.err(`usher ${command}: ${visible(note)}\n`)
+    return others.length === 0 ? 0 : 1
+  })
+}
+
+type Paused = AnswerOf<'pause'>['routes'][number]
+
+const pauses = {
+  outcomesOf: ({ routes }: AnswerOf<'pause'>) => routes,
+  words: ({ route, wasPaused, paused }: Paused): string => {
+    if (paused === null) return `${route}: ${wasPaused ? 'resumed' : 'was not paused'}`
+    const end = paused.until ?? 'it is resumed'
+    return `${route}: ${wasPaused ? 'was paused before; it is so' : 'paused'} until ${end}`
+  },
+  undone: ({ route, paused }: Paused): string =>
+    paused === null
+      ? `${route} is not paused any more: --for was over before it could take effect, someone has resumed it, or it is gone`
+      : `${route} is paused: someone has paused it again meanwhile`,
+}
+
+/** `usher pause` */
+export const pause = (options: OptionsOf<'pause'>, io: Io): Promise<number> => {
+  const { name: routes, reset, for: ms, controlSocket } = options
+  const request = { routes, reset, ...(ms > 0 && { forMs: ms }) }
+  return carryOut('pause', controlSocket, request, io, {
+    ...pauses,
+    isWanted: ({ paused }) => paused !== null,
+  })
+}
+
+/** `usher resume` */
+export const resume = (options: OptionsOf<'resume'>, io: Io): Promise<number> => {
+  const { name: routes, controlSocket } = options
+  return carryOut('resume', controlSocket, { routes }, io, {
+    ...pauses,
+    isWanted: ({ paused }) => paused === null,
+  })
+}
+
+type Drained = AnswerOf<'drain'>['endpoints'][number]
+
+const closes = {
+  none: 'open connections stay',
+  idle: 'open connections are reset as they become idle',
+  all: 'open connections are reset',
+} as const
+
+const drains = {
+  outcomesOf: ({ endpoints }: AnswerOf<'drain'>) => endpoints,
+  words: ({ route, endpoint, wasDrained, drained }: Drained): string => {
+    const what = `${endpoint} of ${route}`
+    if (drained === null)
+      return `${what}: ${wasDrained ? 'undrained' : 'was not drained'}`
+    const how = wasDrained ? 'was drained before; it is so' : 'drained'
+    return `${what}: ${how} until ${drained.until ?? 'it is undrained'}; ${closes[drained.close]}`
+  },
+  undone: ({ route, endpoint, drained }: Drained): string => {
+    const what = `${endpoint} of ${route}`
+    if (drained === null)
+      return `${what} is not drained any more: --for was over before it could take effect, someone has undrained it, or it is gone`
+    return `${what} is drained, and ${closes[drained.close]}: someone has drained it again meanwhile`
+  },
+}
+
+/** `usher drain` */
+export const drain = (options: OptionsOf<'drain'>, io: Io): Promise<number> => {
+  const { endpoint: endpoints, route, close: how, for: ms, controlSocket } = options
+  const times = ms > 0 && { forMs: ms }
+  const request = { endpoints, ...routesOf(route), close: how, ...times }
+  return carryOut('drain', controlSocket, request, io, {
+    ...drains,
+    isWanted: ({ drained }) => drained?.close === how,
+  })
+}
+
+/** `usher undrain` */
+export const undrain = (options: OptionsOf<'undrain'>, io: Io): Promise<number> => {
+  const { endpoint: endpoints, route, controlSocket } = options
+  const request = { endpoints, ...routesOf(route) }
+  return carryOut('undrain', controlSocket, request, io, {
+    ...drains,
+    isWanted: ({ drained }) => drained === null,
+  })
+}
+
+/** Those that are named, or all. */
+const routesOf = (route: readonly string[]): { routes?: readonly string[] } =>
+  route.length === 0 ? {} : { routes: route }
+
+/** `usher weight`: of one endpoint, in all routes that are meant. */
+export const weight = async (options: OptionsOf<'weight'>, io: Io): Promise<number> => {
+  const { endpoint: given, route, reset, controlSocket } = options
+  const { endpoint, wanted } = readWeight(given, reset)
+  const request = { endpoints: [endpoint], ...routesOf(route), weight: wanted }
+  return carryOut('weight', controlSocket, request, io, {
+    outcomesOf: ({ endpoints }) => endpoints,
+    isWanted: one =>
+      wanted === null ? one.since === null : one.since !== null && one.weight === wanted,
+    words: weightWords,
+    undone: one => `${weightWords(one)}: someone has changed it meanwhile, or it is gone`,
+  })
+}
+
+const wrong = (why: string): UsageError => new UsageError(why, 'weight')
+
+/** `ENDPOINT N`, or `ENDPOINT` alone. Throws UsageError. */
+const readWeight = (
+  [endpoint = '', given, ...more]: readonly string[],
+  reset: boolean,
+): { readonly endpoint: string; readonly wanted: number | null } => {
+  if (more.length > 0)
+    throw wrong(
+      `${JSON.stringify(more[0])} is one argument too many; give ENDPOINT and N`,
+    )
+  if (given === undefined) return { endpoint, wanted: null }
+  if (reset) throw wrong('give either a weight or --reset')
+  const wanted = /^\d{1,3}$/.test(given) ? Number(given) : Number.NaN
+  if (!(wanted <= heaviest))
+    throw wrong(
+      `${JSON.stringify(given)} is not a weight; give a whole number from 0 to ${heaviest}`,
+    )
+  return { endpoint, wanted }
+}
+
+const weightWords = (one: AnswerOf<'weight'>['endpoints'][number]): string => {
+  const { route, endpoint, was, weight: now, since } = one
+  const whose = since === null ? ', as its source says' : ''
+  return `${endpoint} of ${route}: weight ${now}${whose}${was === now ? '' : `, was ${was}`}`
+}
+
+/** `usher close`: all of the connections were open, and are no more. */
+export const close = (options: OptionsOf<'close'>, io: Io): Promise<number> => {
+  const { connection: connections, controlSocket } = options
+  return carryOut('close', controlSocket, { connections }, io, {
+    outcomesOf: answer => answer.connections,
+    isWanted: ({ closed }) => closed,
+    words: ({ id }) => `${id}: closed`,
+    undone: ({ id }) => `${id} is not open: it has ended, or never was`,
+  })
+}

@@ -1,0 +1,81 @@
+import { listDiff } from '../../util/list-diff.ts'
+import { forEachYielding } from '../../util/yielding.ts'
+import { type Element, ElementChanges } from '../elements/element-changes.ts'
+import { SharedElements } from '../elements/shared-elements.ts'
+import { emptiedText, type Part, partsTexts, removeText, SharedParts } from './parts.ts'
+
+/** All that one of many needs in the table. */
+export interface Compiled {
+  /** Its own. */
+  readonly elements: readonly Element[]
+  /** Those that others may need, too. */
+  readonly shared: readonly Element[]
+  readonly parts: readonly Part[]
+}
+
+/** What has to be written for a change, in this order, as one transaction. */
+export interface TableChanges {
+  /** Chains and sets that are to be there, and what is in them. */
+  readonly parts: readonly string[]
+  readonly elements: ElementChanges
+  /** Takes out chains and sets that nothing has needed for a while; asked by who writes it, once. */
+  readonly idle: () => string
+}
+
+/** What a table should have: of ServicePorts, or of rules that lead to proxy ports. */
+export class WantedTable<T> {
+  readonly #table: string
+  readonly #compile: (one: T) => Compiled
+  /** What they need is compiled again when they go: that is cheaper than to keep it. */
+  #all: readonly T[] = []
+  readonly #shared = new SharedElements()
+  readonly #parts = new SharedParts()
+
+  /** `table` is as in `ip usher`; `compile` is pure: the same for the same. */
+  constructor(table: string, compile: (one: T) => Compiled) {
+    this.#table = table
+    this.#compile = compile
+  }
+
+  /** One that an earlier process has left; it goes unless it is needed. */
+  found(kind: Part['kind'], name: string, now: number): void {
+    this.#parts.found(kind, name, now)
+  }
+
+  /** Takes all rules out of what was found and is not needed. */
+  emptied(): string {
+    return emptiedText(this.#table, this.#parts.unneeded())
+  }
+
+  /** Turns to another list; costs what changed, by `===`. */
+  take(all: readonly T[], now: number): Promise<TableChanges> {
+    const { before, after } = listDiff(this.#all, all)
+    this.#all = all
+    return this.change(before, after, now)
+  }
+
+  /** In place of `take`, where the difference is known. */
+  async change(
+    gone: readonly T[],
+    come: readonly T[],
+    now: number,
+  ): Promise<TableChanges> {
+    const elements = new ElementChanges()
+    // First, so that what both need stays.
+    await forEachYielding(come, one => {
+      const needed = this.#compile(one)
+      for (const element of needed.elements) elements.come(element)
+      for (const element of needed.shared) this.#shared.enter(element, elements)
+      for (const part of needed.parts) this.#parts.enter(part)
+    })
+    await forEachYielding(gone, one => {
+      const needed = this.#compile(one)
+      for (const element of needed.elements) elements.gone(element)
+      for (const element of needed.shared) this.#shared.leave(element, elements)
+      for (const part of needed.parts) this.#parts.leave(part, now)
+    })
+    const parts = partsTexts(this.#table, this.#parts.takeFresh())
+    const idle = (): string => removeText(this.#table, this.#parts.takeIdle(now))
+    return { parts, elements, idle }
+  }
+}
