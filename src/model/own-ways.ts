@@ -8,9 +8,7 @@ import type { Problem, ServicePort, Vip } from './snapshot.ts'
 export const apiService = 'default/kubernetes'
 
 /** A server of Usher's own, for metrics or health. */
-export interface OwnServer extends AddressPort {
-  readonly flag: string
-}
+export type OwnServer = AddressPort & { readonly flag: string }
 
 /** What this host is, beside its Node. */
 export interface Host {

@@ -6,14 +6,15 @@ import {
   type Judge,
 } from './checked-endpoints.ts'
 import { ChangeTracker, type CheckedOut, type PendingChanges } from './change-tracker.ts'
-import { LastKnownNode } from './last-known-node.ts'
 import { apiService, type Host, OwnWays } from './own-ways.ts'
 import { PublishedMap } from './sorted-map.ts'
-import { sameSlice, sameHealthCheck, sameServicePort } from './same.ts'
-import type { Change, EndpointSlice, Node, Service, ServiceCIDR } from './service.ts'
+import type { Change, EndpointSlice, EndpointSpec, Node, Service } from './service.ts'
+import type { ServiceCIDR, SlicePort } from './service.ts'
 import { healthCheckOf, buildServicePorts, type Here } from './service-ports.ts'
 import { serviceProblems, VipClaims } from './claim.ts'
-import type { Problem, Snapshot, ServiceHealthCheck, ServicePort } from './snapshot.ts'
+import type { Endpoint, Problem, Snapshot, ServiceHealthCheck } from './snapshot.ts'
+import type { ServicePort, Target, Vip } from './snapshot.ts'
+import { sameTraffic } from './traffic.ts'
 
 export type { CheckedOut, PendingChanges } from './change-tracker.ts'
 
@@ -435,3 +436,133 @@ class SnapshotTable {
     }
   }
 }
+
+/**
+ * What is known of the Node this runs on. What the source does not say any more, of a Node that
+ * it has no more or of one family's addresses, stays as it was: without it more of the node would be
+ * open, and its own pods would count as outsiders. A problem for each, for as long as it lasts.
+ */
+class LastKnownNode {
+  #node: Node | undefined
+  #problems: readonly Problem[] = []
+
+  /** As of the last `take`; undefined while there was none. */
+  get node(): Node | undefined {
+    return this.#node
+  }
+
+  get problems(): readonly Problem[] {
+    return this.#problems
+  }
+
+  /** As the source has it now. */
+  take(now: Node | undefined): void {
+    const before = this.#node
+    const [addresses, goneAddresses] = kept(before?.addresses, now?.addresses)
+    const [podCIDRs, goneCIDRs] = kept(before?.podCIDRs, now?.podCIDRs)
+    const { name = '' } = before ?? {}
+    const found: readonly [field: string, gone: readonly string[]][] =
+      now === undefined && before !== undefined
+        ? [['', [`its zone ${before.zone || '(none)'}`, ...goneAddresses, ...goneCIDRs]]]
+        : [
+            ['status.addresses', goneAddresses],
+            ['spec.podCIDRs', goneCIDRs],
+          ]
+    const problems = found.flatMap(([field, gone]) => {
+      const message = `is not there any more; as last known it is still taken for: ${gone.join(', ')}`
+      return gone.length === 0 ? [] : { object: `Node ${name}`, field, message }
+    })
+    // The same list while nothing of it changed.
+    if (!isDeepStrictEqual(problems, this.#problems)) this.#problems = problems
+    const node = now ?? before
+    this.#node = node && { ...node, addresses, podCIDRs }
+  }
+}
+
+/** With those of before of a family that has none now, and these alone. */
+const kept = (
+  before: readonly string[] = [],
+  now: readonly string[] = [],
+): [all: readonly string[], gone: readonly string[]] => {
+  const isGone = (one: string) =>
+    !now.some(other => other.includes(':') === one.includes(':'))
+  const gone = before.filter(isGone)
+  return [[...now, ...gone], gone]
+}
+
+/** Whether two lists have the same length and, place for place, the same items. */
+const sameList = <T>(
+  a: readonly T[],
+  b: readonly T[],
+  same: (a: T, b: T) => boolean,
+): boolean => {
+  if (a === b) return true
+  if (a.length !== b.length) return false
+  return a.every((item, index) => {
+    const other = b[index]
+    return other !== undefined && same(item, other)
+  })
+}
+
+const sameTexts = (a: readonly string[], b: readonly string[]): boolean =>
+  sameList(a, b, Object.is)
+
+/** Whether two ServicePorts of the same key and family say the same. */
+const sameServicePort = (a: ServicePort, b: ServicePort): boolean =>
+  a.affinityMs === b.affinityMs &&
+  sameTraffic(a, b) &&
+  isDeepStrictEqual(a.checks, b.checks) &&
+  a.relayed === b.relayed &&
+  a.internalTrafficPolicy === b.internalTrafficPolicy &&
+  a.externalTrafficPolicy === b.externalTrafficPolicy &&
+  sameList(a.vips, b.vips, sameVip) &&
+  sameTexts(a.sourceRanges ?? allClients, b.sourceRanges ?? allClients) &&
+  sameList(a.endpoints, b.endpoints, sameEndpoint) &&
+  sameTarget(a.internal, b.internal) &&
+  sameTarget(a.external, b.external) &&
+  sameTarget(a.externalFromNode, b.externalFromNode)
+
+/** Stands for no ranges at all, where an empty list allows no client. */
+const allClients = ['']
+
+const sameVip = (a: Vip, b: Vip): boolean =>
+  a.kind === b.kind && a.address === b.address && a.port === b.port
+
+/** Of ServicePorts whose endpoints are the same: then an `ip:port` says it all. */
+const sameTarget = (a: Target, b: Target): boolean =>
+  a.verdict === b.verdict && sameList(a.endpoints, b.endpoints, samePlace)
+
+const samePlace = (a: Endpoint, b: Endpoint): boolean =>
+  a.address === b.address && a.port === b.port
+
+const sameEndpoint = (a: Endpoint, b: Endpoint): boolean =>
+  a.port === b.port && a.isDown === b.isDown && sameSpec(a, b)
+
+const sameSpec = (a: EndpointSpec, b: EndpointSpec): boolean =>
+  a.address === b.address &&
+  a.ready === b.ready &&
+  a.serving === b.serving &&
+  a.terminating === b.terminating &&
+  a.nodeName === b.nodeName &&
+  a.zone === b.zone &&
+  a.tier === b.tier &&
+  a.weight === b.weight &&
+  a.cut === b.cut &&
+  sameTexts(a.zoneHints, b.zoneHints) &&
+  sameTexts(a.nodeHints, b.nodeHints)
+
+const sameSlicePort = (a: SlicePort, b: SlicePort): boolean =>
+  a.name === b.name && a.protocol === b.protocol && a.port === b.port
+
+/**
+ * Whether two slices put the same endpoints behind the same Service. When that was
+ * triggered does not count.
+ */
+const sameSlice = (a: EndpointSlice, b: EndpointSlice): boolean =>
+  a.serviceName === b.serviceName &&
+  a.family === b.family &&
+  sameList(a.ports, b.ports, sameSlicePort) &&
+  sameList(a.endpoints, b.endpoints, sameSpec)
+
+const sameHealthCheck = (a: ServiceHealthCheck, b: ServiceHealthCheck): boolean =>
+  a.port === b.port && a.localReady === b.localReady

@@ -48,10 +48,9 @@ export const clusterFacts = (
 
 /** Whether this host has an address, other than by a capture, which has none that the source dials. */
 export const hostHas = (address: string, source: Pick<Source, 'dials'>): boolean => {
-  const isOurs = (one: string) =>
-    source.dials?.().every(({ address: own }) => own !== one) ?? true
-  const family = familyOf(address) ?? 'IPv4'
-  return nodeAddresses(family, { has: isOurs }).includes(address)
+  const dialled = new Set(source.dials?.().map(dial => dial.address))
+  const ours = { has: (one: string) => !dialled.has(one) }
+  return nodeAddresses(familyOf(address) ?? 'IPv4', ours).includes(address)
 }
 
 /** As they are now. */

@@ -60,29 +60,26 @@ export const createConnectTime = async (
     log.warn({ why: detail }, 'connect-time steering does not work here')
     deps.notUsable(`--connect-time ${wanted} does not work on this node: ${detail}`)
   }
-  let part = without(deps, connectTime, () => detail)
-  // The part says what is wrong itself: of `auto` nothing is.
+  let led: ConnectTimePart | undefined
+  const part = without(deps, connectTime, () => detail)
+  const { close } = part
+  // What is wrong `part` says: of `auto` nothing is.
   const retry = new UntilDone(deps, async () => {
     const now = await look()
     detail = now.detail
     if (!now.usable) return [notUsable(detail)]
     log.info({ detail }, 'connect-time steering works here by now')
-    await part.close('userspace')
-    part = leading(deps, connectTime, now)
+    await close('userspace')
+    led = leading(deps, connectTime, now)
+    Object.assign(part, led)
     return []
   })
   retry.later([notUsable(detail)])
-  return {
-    sync: snapshots => part.sync(snapshots),
-    served: () => part.served(),
-    problems: () => part.problems(),
-    misled: () => part.misled(),
-    looks: (servicePort, vip) => part.looks(servicePort, vip),
-    status: () => part.status(),
-    metrics: snapshots => part.metrics(snapshots),
-    leave: mode => retry.stop().then(() => part.leave(mode)),
-    close: mode => retry.stop().then(() => part.close(mode)),
+  const end = async (mode: ModeName) => {
+    await retry.stop()
+    await (led?.close ?? close)(mode)
   }
+  return Object.assign(part, { leave: () => retry.stop(), close: end })
 }
 
 const object = 'connect-time steering'

@@ -68,10 +68,7 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
     startedAt: Date.now(),
     judge: checks.judge,
     ...(source.dials && { dials: () => source.dials?.() ?? [] }),
-    host: {
-      servers: () => listening?.bound ?? [],
-      has: address => hostHas(address, source),
-    },
+    host: { servers: () => listening?.bound ?? [], has: one => hostHas(one, source) },
   })
   const emit = (event: ClusterEvent): void => node.emit?.(withUid(event, registry))
   const facts = clusterFacts(node, registry, options, source)

@@ -5,9 +5,17 @@ import { causes } from '../counters.ts'
 import { changesToApply } from '../listener-changes.ts'
 import { noNodeClients } from '../node-clients.ts'
 import { openFronts } from '../open-fronts.ts'
-import type { AnswerTo, Asked, Question } from '../questions.ts'
+import { threadOf } from '../open-connections.ts'
+import {
+  type AnswerTo,
+  type Asked,
+  noAnswer,
+  notThere,
+  type Question,
+} from '../questions.ts'
 import type {
   DrainResult,
+  ListenerStats,
   NodeClients,
   Relay,
   RelayLimits,
@@ -17,21 +25,19 @@ import type {
   Bind,
 } from '../relay.ts'
 import type { NewsObserver } from '../remote/news-reader.ts'
-import { askWorkers } from './main/ask-workers.ts'
 import { Figures } from './main/figures.ts'
 import { ListeningBudget } from './main/listening-budget.ts'
 import { OpenSockets, socketKey } from './main/open-sockets.ts'
-import { Ports } from './main/ports.ts'
+import { Port, type PortEnv } from './main/port.ts'
 import { Slots } from './main/slots.ts'
-import type { WorkerHandle, WorkerOwner } from './main/worker-handle.ts'
-import { WorkerPool } from './main/worker-pool.ts'
+import { type WorkerDeps, WorkerHandle, type WorkerOwner } from './main/worker-handle.ts'
 import type { WorkerProgram } from './main/worker-thread.ts'
 import { Descriptors, newDescriptorsMemory } from './shared/descriptors.ts'
 import { monotonicClock } from './shared/monotonic.ts'
 import { RestPages } from './shared/rest-pages.ts'
 import { loadSyscalls, type Syscalls } from '../../ffi/syscalls.ts'
 import { ownBindsOf } from '../own-binds.ts'
-import type { Order } from './orders.ts'
+import type { Order, WorkerCall } from './orders.ts'
 
 export interface LinuxRelayDeps {
   /** Of the main thread; workers have their own. */
@@ -339,3 +345,241 @@ class OwnBindsBook {
 }
 
 const none: Sent = { now: [], before: [] }
+
+type Workers = readonly Pick<WorkerHandle, 'thread' | 'call'>[]
+
+/** What the workers answer together. */
+const askWorkers = <Q extends Question>(
+  workers: Workers,
+  ports: Ports,
+  question: Q,
+  asked: Asked<Q>,
+): Promise<AnswerTo<Q>> => ways[question](workers, asked, ports)
+
+/** One that does not live to answer has no connections. */
+const ask = async <Q extends Question>(
+  worker: Workers[number],
+  question: Q,
+  asked: Asked<Q>,
+): Promise<AnswerTo<Q>> => {
+  const answer = await worker.call({ kind: 'ask', question, asked })
+  return (answer as AnswerTo<Q> | undefined) ?? noAnswer[question]
+}
+
+const ways: {
+  readonly [Q in Question]: (
+    workers: Workers,
+    asked: Asked<Q>,
+    ports: Ports,
+  ) => Promise<AnswerTo<Q>>
+} = {
+  /** A page of one worker's connections; `after` begins with the number of the worker. */
+  connections: async (workers, query) => {
+    const { after = '' } = query
+    const [thread = '', last = ''] = after.split(' ')
+    const at = after === '' ? 0 : workers.findIndex(one => String(one.thread) === thread)
+    const worker = workers[at]
+    if (worker === undefined) return noAnswer.connections
+    const page = await ask(worker, 'connections', { ...query, after: last })
+    if (page.next !== undefined) return { ...page, next: `${worker.thread} ${page.next}` }
+    const following = workers[at + 1]
+    return { ...page, next: following && `${following.thread} ` }
+  },
+
+  /** Asks each worker that has named one of them. */
+  'close-connections': async (workers, ids) => {
+    const closed = workers.map(async worker => {
+      const own = ids.filter(id => threadOf(id) === worker.thread)
+      return own.length === 0 ? [] : ask(worker, 'close-connections', own)
+    })
+    return (await Promise.all(closed)).flat()
+  },
+
+  /** Of all workers together; `next` has a part of each. */
+  ended: async (workers, query) => {
+    const before = query.after?.split('_')
+    const looks = workers.map(async worker => {
+      // Of one that could not be asked then there is none: what it had kept is lost.
+      const own = before?.find(one => threadOf(one) === worker.thread)
+      const after = before && (own ?? '')
+      const page = await ask(worker, 'ended', { ...query, after })
+      return page.next === '' ? { ...page, next: own ?? '' } : page
+    })
+    const pages = await Promise.all(looks)
+    const all = pages
+      .flatMap(({ ended }) => ended)
+      .toSorted((one, other) => one.endedAt - other.endedAt)
+    const ended = all.slice(-(query.limit ?? all.length))
+    const leftOut = pages.reduce((sum, one) => sum + one.leftOut, 0)
+    return {
+      ended,
+      leftOut: leftOut + all.length - ended.length,
+      gap: pages.some(({ gap }) => gap),
+      next: pages.flatMap(({ next }) => (next === '' ? [] : [next])).join('_'),
+      isFull: pages.some(({ isFull }) => isFull),
+    }
+  },
+
+  /** Each has turns of its own; to which a client comes is known here. */
+  explain: async (workers, query, ports) => {
+    const views = workers.map(
+      async worker => (await ask(worker, 'explain', query)).workers,
+    )
+    const all = (await Promise.all(views)).flat()
+    return ports.get(query.listener)?.explained(query, all) ?? notThere
+  },
+}
+
+const leaveMs = 2000
+/** Milliseconds for all connections to be reset: a worker that hangs must not hold up the end. */
+const killMs = 2000
+
+/** All workers of a relay. */
+class WorkerPool {
+  readonly workers: readonly WorkerHandle[]
+  readonly #deps: WorkerDeps
+  readonly #onExit: () => void
+
+  /** `count`: how many; 1 or more. */
+  constructor(deps: WorkerDeps, count: number, owner: WorkerOwner) {
+    this.#deps = deps
+    this.workers = Array.from(
+      { length: count },
+      (_, i) => new WorkerHandle(deps, i + 1, owner),
+    )
+    // Else process.exit waits for threads that wait in the kernel.
+    this.#onExit = () => this.workers.forEach(worker => worker.sayExit())
+  }
+
+  start(): void {
+    process.on('exit', this.#onExit)
+    for (const worker of this.workers) worker.start()
+  }
+
+  /** To every worker. */
+  post(order: Order): void {
+    for (const worker of this.workers) worker.post(order)
+  }
+
+  /** Resolves when every worker has carried out what was posted before. */
+  async mark(): Promise<void> {
+    await this.#call({ kind: 'mark' })
+  }
+
+  /** Resolves when no worker has a TCP connection any more. Workers that die are not replaced. */
+  async stopAccepting(): Promise<void> {
+    for (const worker of this.workers) worker.isLast()
+    await this.#call({ kind: 'stop-accepting' })
+  }
+
+  /** Ends everything that is open; how many TCP connections that has reset. */
+  async kill(): Promise<number> {
+    let reset = 0
+    const killed = this.workers.map(async worker => {
+      const count = await worker.call({ kind: 'kill' })
+      if (typeof count === 'number') reset += count
+    })
+    await within(this.#deps.clock, killMs, Promise.all(killed))
+    return reset
+  }
+
+  /** Resolves when all threads have ended and nothing of theirs here is left. */
+  async end(): Promise<void> {
+    await Promise.all(this.workers.map(worker => worker.leave(leaveMs)))
+    for (const worker of this.workers) worker.close()
+    process.off('exit', this.#onExit)
+  }
+
+  /** What each answers; those that have died have done all that they could. */
+  #call(call: WorkerCall): Promise<unknown> {
+    return Promise.all(this.workers.map(worker => worker.call(call)))
+  }
+}
+
+/** All ports, also those that are not wanted but have connections. */
+class Ports {
+  readonly #env: PortEnv
+  readonly #byId = new Map<string, Port>()
+  readonly #bySlot = new Map<number, Port>()
+  /** Slots of endpoints that workers are about to let go of. */
+  #leftSlots: number[] = []
+
+  constructor(env: PortEnv) {
+    this.#env = env
+  }
+
+  get(id: string): Port | undefined {
+    return this.#byId.get(id)
+  }
+
+  at(slot: number): Port | undefined {
+    return this.#bySlot.get(slot)
+  }
+
+  values(): Iterable<Port> {
+    return this.#byId.values()
+  }
+
+  update(spec: RelayListener): void {
+    const port = this.#byId.get(spec.id) ?? this.#make(spec)
+    this.#leftSlots.push(...port.take(spec))
+  }
+
+  retire(id: string): void {
+    const port = this.#byId.get(id)
+    if (port === undefined) return
+    port.retire()
+    this.#removeIfOver(port)
+  }
+
+  /** A worker has nothing left of a port that was retired. */
+  retired(worker: WorkerHandle, slot: number): void {
+    const port = this.#bySlot.get(slot)
+    // It may have come back meanwhile.
+    if (port === undefined || port.wanted) return
+    port.retiring.delete(worker)
+    this.#removeIfOver(port)
+  }
+
+  /** A worker is no more, with all that it had. */
+  lost(worker: WorkerHandle): void {
+    const { listenerSlots, endpointSlots } = this.#env
+    worker.ensurePages(listenerSlots.count, endpointSlots.count)
+    for (const port of this.#bySlot.values()) port.lost(worker)
+    worker.forgetActive(listenerSlots.count, endpointSlots.count)
+    for (const { slot } of this.#bySlot.values()) this.retired(worker, slot)
+  }
+
+  /** All workers have let go of what was left when this was asked for. */
+  freeEndpoints(): () => void {
+    const slots = this.#leftSlots
+    this.#leftSlots = []
+    return () => {
+      this.#env.figures.clearEndpoints(slots)
+      for (const slot of slots) this.#env.endpointSlots.free(slot)
+    }
+  }
+
+  stats(): Iterable<ListenerStats> {
+    const ports = this.#byId
+    return {
+      *[Symbol.iterator]() {
+        for (const port of ports.values()) yield port.stats()
+      },
+    }
+  }
+
+  #make(spec: RelayListener): Port {
+    const port = new Port(this.#env, spec)
+    this.#byId.set(spec.id, port)
+    this.#bySlot.set(port.slot, port)
+    return port
+  }
+
+  #removeIfOver(port: Port): void {
+    if (port.retiring.size > 0) return
+    this.#byId.delete(port.spec.id)
+    this.#bySlot.delete(port.slot)
+    port.free()
+  }
+}

@@ -130,8 +130,7 @@ export class UdpFlow implements LimitedFlow<UdpFlow> {
 
   unanswered(): void {
     const backend = this.#backend
-    if (backend !== undefined && this.#asked)
-      this.#owner.unheard(backend, this.client, this.touchedAt)
+    if (backend && this.#asked) this.#owner.unheard(backend, this.client, this.touchedAt)
     this.close()
   }
 
