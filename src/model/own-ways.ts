@@ -31,7 +31,6 @@ export class OwnWays {
   readonly #dials: readonly AddressPort[]
   readonly #own: readonly OwnServer[]
   readonly #host: Host
-  /** Addresses that were asked about, and whether the host had them. */
   readonly #asked = new Map<string, boolean>()
 
   constructor(

@@ -63,7 +63,6 @@ export const createConnectTime = async (
   let led: ConnectTimePart | undefined
   const part = without(deps, connectTime, () => detail)
   const { close } = part
-  // What is wrong `part` says: of `auto` nothing is.
   const retry = new UntilDone(deps, async () => {
     const now = await look()
     detail = now.detail

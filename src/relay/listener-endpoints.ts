@@ -192,7 +192,6 @@ export abstract class ListenerEndpoints<B extends Backend> {
     const { replies, doubts } = backend
     if (replies === undefined || doubts === undefined) return
     replies.change(afterSilence)
-    // It has answered another flow since.
     if (sentAt < replies.read().at) return
     const hash = hashText(client)
     const isAnswered = (): boolean => this.#othersReply(backend, hash % replyClients)
