@@ -48,7 +48,7 @@ for (const way of ways.filter(
       })
       t.comment(`${way.label}: ${JSON.stringify(figures)}`)
       t.strictSame(wrong, [], 'no VIP is wrong for longer than 5 s')
-      t.strictSame(untold, [], 'log or status tell of each action')
+      t.strictSame(untold, [], 'log or status tell of each that touched what is Usher’s')
       t.strictSame(left, [], 'nothing is left at the end')
     },
   )

@@ -218,7 +218,6 @@ const damageOf = (
   unreadable: Unreadable,
   whole: boolean,
 ): Promise<string> => {
-  const most = whole ? Infinity : undefined
   const expected = tableNames.map(name => ({
     name,
     jumps: jumps[name],
@@ -227,7 +226,7 @@ const damageOf = (
       rules: ledger.size(name, chain) ?? 0,
     })),
   }))
-  return damageIn(backend, captureOwner, expected, unreadable, { most, lists: whole })
+  return damageIn(backend, captureOwner, expected, unreadable, whole)
 }
 
 /** Those that packets come to first; the parts of long ones are behind them. */

@@ -1,27 +1,29 @@
 import type { Clock, Timer } from '../../util/clock.ts'
+import { LookPace } from '../../util/look-pace.ts'
 
-/** Listing 10 000 costs 20 to 40 ms of another core; one that is idle costs nothing. */
-const lookEveryMs = 4000
-
-/** `HostAddresses.watch` by looking every 4 s; `missing` lists CIDRs and never rejects. */
+/**
+ * `HostAddresses.watch` by looking now and then; `missing` lists CIDRs and never rejects. Listing
+ * 10 000 costs 20 to 40 ms of another core; one that is idle costs nothing.
+ */
 export const lookAgain = (
   clock: Clock,
   missing: () => Promise<readonly string[]>,
   damaged: (what: string) => void,
 ): (() => void) => {
+  const pace = new LookPace()
   let timer: Timer | undefined
   let ended = false
   const look = async (): Promise<void> => {
     const gone = await missing()
     if (ended) return
-    again()
+    again(gone.length > 0)
     if (gone.length > 0) damaged(missingText(gone))
   }
-  const again = (): void => {
-    timer = clock.setTimeout(() => void look(), lookEveryMs)
+  const again = (hasFound: boolean): void => {
+    timer = clock.setTimeout(() => void look(), pace.next(clock.now(), hasFound))
     timer.unref?.()
   }
-  again()
+  again(false)
   return () => {
     ended = true
     clock.clearTimeout(timer)

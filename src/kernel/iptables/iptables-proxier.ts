@@ -110,8 +110,8 @@ class IptablesProxier implements Proxier {
     const canary = new Canary({
       clock: this.#deps.clock,
       known: this.#installed,
-      look: ({ backend, book }, lists) =>
-        damageIn(backend, iptablesOwner, book.expected(), this.#unreadable, { lists }),
+      look: ({ backend, book }, whole) =>
+        damageIn(backend, iptablesOwner, book.expected(whole), this.#unreadable, whole),
       damaged,
     })
     return () => canary.stop()

@@ -8,6 +8,7 @@ import { type Chain, type TableName, tableNames } from '../xtables/wanted.ts'
 import { type Context, largeCluster, makeContext } from './context.ts'
 import { type ChainEdit, countRules, Edits, isSameChain, noSizes } from './edits.ts'
 import { nodePortJumps } from './fixed-chains.ts'
+import { localnetJump } from './jumps.ts'
 import { assemble, type FullRules } from './full-rules.ts'
 import { type ServiceRules, serviceRules } from './service-rules.ts'
 import {
@@ -131,14 +132,20 @@ export class RuleBook {
     return total
   }
 
-  /** The chains that packets come to before a ServicePort's own, and the jumps to them. */
-  expected(): readonly ExpectedTable[] {
+  /**
+   * The chains that packets come to before a ServicePort's own, and the jumps to them; `whole`:
+   * those of ServicePorts, too.
+   */
+  expected(whole: boolean): readonly ExpectedTable[] {
     const constant = this.#constant()
     const jumps = { mangle: [], ...constant.jumps }
+    const own = whole ? [...this.#entries.values()].flatMap(one => one.rules.chains) : []
+    const isGuarded = constant.filter.some(({ name }) => name === kubeletFirewall)
     return (['mangle', ...tableNames] as const).map(table => ({
       name: table,
-      jumps: jumps[table],
-      chains: constant[table]
+      jumps:
+        table === 'filter' && isGuarded ? [...jumps.filter, localnetJump] : jumps[table],
+      chains: (table === 'nat' ? [...constant.nat, ...own] : constant[table])
         .filter(({ name }) => name !== kubeletFirewall)
         .map(({ name, lines }) => {
           const kind = portalKindNames.find(

@@ -373,7 +373,7 @@ const rulesDamage = (
     jumps,
     chains: chains.map(chain => ({ name: chain.name, rules: chain.lines.length })),
   }))
-  return damageIn(backend, ipvsOwner, expected, unreadable, { lists })
+  return damageIn(backend, ipvsOwner, expected, unreadable, lists)
 }
 
 const addressDamage = async (

@@ -1,4 +1,5 @@
 import type { Clock, Timer } from '../../util/clock.ts'
+import { LookPace } from '../../util/look-pace.ts'
 import { ToolError } from '../run-tool.ts'
 import type { Known } from './known.ts'
 
@@ -14,26 +15,28 @@ export interface CanaryDeps<T> {
   readonly damaged: (what: string) => void
 }
 
-/** Milliseconds between looks. */
-const everyMs = 4000
-/** After a look that a change of Usher's own came in the way of. */
+/** Milliseconds after a look that a change of Usher's own came in the way of. */
 const againMs = 250
-/** Of the time, how much may go into looking at all: 2 %. */
-const pauseFactor = 50
+/**
+ * Of the time, how much may go into looking at all: 2 %. What a dozen processes need to start is not
+ * counted, for that does not grow.
+ */
+const [pauseFactor, freeMs] = [50, 500]
 
 /**
- * Looks every 4 s whether what Usher has written is still there, and at what costs more less
- * often. What empties a table, as firewalls do when they start, takes that too.
+ * Looks now and then (see LookPace) whether what Usher has written is still there, and at what costs
+ * more less often. What empties a table, as firewalls do when they start, takes that too.
  */
 export class Canary<T> {
   readonly #deps: CanaryDeps<T>
   #timer: Timer | undefined
   #isStopped = false
   #nextWhole = 0
+  readonly #pace = new LookPace()
 
   constructor(deps: CanaryDeps<T>) {
     this.#deps = deps
-    this.#wait(everyMs)
+    this.#wait(this.#pace.next(deps.clock.now(), false))
   }
 
   stop(): void {
@@ -57,10 +60,10 @@ export class Canary<T> {
     const what = await look(value, isWhole).catch(notSeen)
     const took = clock.now() - started
     if (this.#isStopped) return undefined
+    if (isWhole) this.#nextWhole = started + (took - freeMs) * pauseFactor
     if (known.epoch !== epoch) return this.#wait(againMs)
-    if (isWhole) this.#nextWhole = started + Math.max(everyMs, took * pauseFactor)
     if (what !== '') damaged(what)
-    return this.#wait(Math.max(againMs, everyMs - took))
+    return this.#wait(Math.max(againMs, this.#pace.next(started, what !== '') - took))
   }
 }
 

@@ -8,7 +8,7 @@ import {
 import { hostLock } from '../../kernel/keeper/host-lock.ts'
 import { boundProxyAddress, listenCapture } from '../../capture/listen.ts'
 import { localCapture } from '../../capture/local/local-capture.ts'
-import { addressLog } from '../../observe/rule-log.ts'
+import { repairLog } from '../../observe/rule-log.ts'
 import type { RuleTables } from '../../capture/rule-table.ts'
 import { permissionAdvice } from '../../kernel/permission-advice.ts'
 import {
@@ -182,7 +182,7 @@ const local = (deps: CaptureDeps): Capture => {
     serviceCidrs: facts.serviceCidrs,
     elsewhere: facts.elsewhere,
     keepRules: options.keepRules ?? false,
-    repaired: addressLog(log),
+    repaired: repairLog(log, 'addresses'),
     clock: deps.clock,
     resync: deps.resync,
   })

@@ -9,7 +9,7 @@ import { Families } from '../../kernel/keeper/families.ts'
 import { type FamilyProbes, whyUnusable } from '../../kernel/probe.ts'
 import { udpVipsLeft } from '../../kernel/vips-left.ts'
 import { runTool } from '../../kernel/run-tool.ts'
-import { addressLog, captureLog } from '../../observe/rule-log.ts'
+import { repairLog, captureLog } from '../../observe/rule-log.ts'
 import { type CaptureDeps, probeRules, withOtherTables } from './host-system.ts'
 import { proxyAddressOf, proxyCidrOf } from '../../kernel/proxy-address.ts'
 import { forgetWaiting } from '../../kernel/forget-proxy-flows.ts'
@@ -56,7 +56,7 @@ export const rulesCapture = (
   })
   const kept = new KeptAddresses({
     addresses: system.addresses,
-    repaired: addressLog(log),
+    repaired: repairLog(log, 'addresses'),
     resync: deps.resync,
   })
   const said = captureLog(log, tables.name)
