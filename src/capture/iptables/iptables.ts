@@ -174,6 +174,7 @@ class IptablesTable implements RuleTable {
     const canary = new Canary({
       clock: this.#deps.clock,
       known: this.#installed,
+      size: ({ layout }) => layout.ledger.total,
       look: (installed, whole) => damageOf(installed, this.#unreadable, whole),
       damaged,
     })
@@ -218,14 +219,12 @@ const damageOf = (
   unreadable: Unreadable,
   whole: boolean,
 ): Promise<string> => {
-  const expected = tableNames.map(name => ({
-    name,
-    jumps: jumps[name],
-    chains: Array.from(whole ? ledger.chains(name) : firstChains[name], chain => ({
-      name: chain,
-      rules: ledger.size(name, chain) ?? 0,
-    })),
-  }))
+  const expected = tableNames.map(table => {
+    const sized = (name: string) => ({ name, rules: ledger.size(table, name) ?? 0 })
+    const chains = firstChains[table].map(sized)
+    const more = whole ? Array.from(ledger.chains(table), sized) : []
+    return { name: table, jumps: jumps[table], chains, more }
+  })
   return damageIn(backend, captureOwner, expected, unreadable, whole)
 }
 

@@ -110,6 +110,7 @@ class IptablesProxier implements Proxier {
     const canary = new Canary({
       clock: this.#deps.clock,
       known: this.#installed,
+      size: ({ book }) => book.total().filter + book.total().nat,
       look: ({ backend, book }, whole) =>
         damageIn(backend, iptablesOwner, book.expected(whole), this.#unreadable, whole),
       damaged,

@@ -134,7 +134,7 @@ export class RuleBook {
 
   /**
    * The chains that packets come to before a ServicePort's own, and the jumps to them; `whole`:
-   * those of ServicePorts, too.
+   * those of ServicePorts, as more.
    */
   expected(whole: boolean): readonly ExpectedTable[] {
     const constant = this.#constant()
@@ -145,7 +145,11 @@ export class RuleBook {
       name: table,
       jumps:
         table === 'filter' && isGuarded ? [...jumps.filter, localnetJump] : jumps[table],
-      chains: (table === 'nat' ? [...constant.nat, ...own] : constant[table])
+      more: (table === 'nat' ? own : []).map(({ name, lines }) => ({
+        name,
+        rules: lines.length,
+      })),
+      chains: constant[table]
         .filter(({ name }) => name !== kubeletFirewall)
         .map(({ name, lines }) => {
           const kind = portalKindNames.find(

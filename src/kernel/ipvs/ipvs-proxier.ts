@@ -93,6 +93,7 @@ class IpvsProxier implements Proxier {
     const canary = new Canary({
       clock: this.#deps.clock,
       known: this.#state,
+      size: ({ installed }) => installed.known.servers.size,
       look: ({ installed }, whole) => this.#look(installed, whole),
       damaged,
     })
@@ -372,6 +373,7 @@ const rulesDamage = (
     name,
     jumps,
     chains: chains.map(chain => ({ name: chain.name, rules: chain.lines.length })),
+    more: [],
   }))
   return damageIn(backend, ipvsOwner, expected, unreadable, lists)
 }

@@ -12,16 +12,17 @@ export interface CanaryDeps<T> {
    * with ToolError when nothing can be read now; a sync that fails is logged.
    */
   readonly look: (written: T, whole: boolean) => Promise<string>
+  /** How many rules, or the like, are looked at; by default few. */
+  readonly size?: (written: T) => number
   readonly damaged: (what: string) => void
 }
 
 /** Milliseconds after a look that a change of Usher's own came in the way of. */
 const againMs = 250
-/**
- * Of the time, how much may go into looking at all: 2 %. What a dozen processes need to start is not
- * counted, for that does not grow.
- */
-const [pauseFactor, freeMs] = [50, 500]
+/** Of the time, how much may go into looking at all: 2 %. */
+const pauseFactor = 50
+/** With so many rules a look costs little more than the start of its processes, and is always whole. */
+const fewRules = 1000
 
 /**
  * Looks now and then (see LookPace) whether what Usher has written is still there, and at what costs
@@ -52,15 +53,15 @@ export class Canary<T> {
   }
 
   async #look(): Promise<void> {
-    const { clock, look, known, damaged } = this.#deps
+    const { clock, look, known, size = () => 0, damaged } = this.#deps
     const { epoch, value } = known
     if (epoch === undefined || value === undefined) return this.#wait(againMs)
     const started = clock.now()
-    const isWhole = started >= this.#nextWhole
+    const isWhole = started >= this.#nextWhole || size(value) <= fewRules
     const what = await look(value, isWhole).catch(notSeen)
     const took = clock.now() - started
     if (this.#isStopped) return undefined
-    if (isWhole) this.#nextWhole = started + (took - freeMs) * pauseFactor
+    if (isWhole) this.#nextWhole = started + took * pauseFactor
     if (known.epoch !== epoch) return this.#wait(againMs)
     if (what !== '') damaged(what)
     return this.#wait(Math.max(againMs, this.#pace.next(started, what !== '') - took))

@@ -132,7 +132,8 @@ export const listedSizes = async (text: string): Promise<ReadonlyMap<string, num
       part = kind === 'chain' ? `chain ${name}` : name
       sizes.set(part, 0)
     }
-    const isRule = part.startsWith('chain ') && /^\t\t(?!type |comment )\S/.test(line)
+    const isRule =
+      part.startsWith('chain ') && /^\t\t(?!\t|type |comment "[^"]*"$)/.test(line)
     if (isRule) sizes.set(part, (sizes.get(part) ?? 0) + 1)
     within ||= line.startsWith('\t\telements = {')
     if (!within) return

@@ -1,6 +1,7 @@
 import { type Backend, isBusy } from './backend.ts'
 import { jumpDamage } from './jumps.ts'
 import type { Owner } from './kube-chains.ts'
+import { chainSizes } from './nft-rules.ts'
 import { readTable, type SavedTable } from './saved.ts'
 import { chainsNow, listed, unlisted } from './table-now.ts'
 import type { Jump } from './wanted.ts'
@@ -12,7 +13,14 @@ import { ToolError } from '../run-tool.ts'
 export interface ExpectedTable {
   readonly name: string
   readonly jumps: readonly Jump[]
-  readonly chains: readonly { readonly name: string; readonly rules: number }[]
+  readonly chains: readonly ExpectedChain[]
+  /** Those that are looked at only where the whole table is read. */
+  readonly more: readonly ExpectedChain[]
+}
+
+interface ExpectedChain {
+  readonly name: string
+  readonly rules: number
 }
 
 /** Longer chains are not read whole: that their last rule is there is enough. */
@@ -30,36 +38,35 @@ export const damageIn = async (
   unreadable: Unreadable,
   lists: boolean,
 ): Promise<string> => {
-  const most = lists ? Infinity : mostRules
   let wrong = ''
-  for (const table of tables) {
-    const { name, jumps, chains } = table
+  for (const { name, jumps, chains, more } of tables) {
     const asked = [
       ...new Set(jumps.map(({ chain }) => chain)),
       ...chains.map(each =>
-        each.rules > most ? `${each.name} ${each.rules}` : each.name,
+        each.rules > mostRules ? `${each.name} ${each.rules}` : each.name,
       ),
     ]
+    const table = lists ? await unreadable.list(backend, name, owner) : undefined
     const saved =
-      (lists ? await unreadable.list(backend, name, owner) : undefined) ??
-      (await chainsNow(backend, name, owner, { chains: asked, jumps }))
-    wrong ||= compared(table, saved, owner, most)
+      table ?? (await chainsNow(backend, name, owner, { chains: asked, jumps }))
     unreadable.note(backend, saved)
+    wrong ||= jumpDamage(jumps, saved, owner)
+    wrong ||= compared(name, chains, saved.chains, table ? Infinity : mostRules)
+    const sizes = table?.chains ?? (lists && (await chainSizes(backend, name)))
+    if (sizes) wrong ||= compared(name, more, sizes, Infinity)
   }
   return wrong
 }
 
 const compared = (
-  { name, jumps, chains }: ExpectedTable,
-  saved: SavedTable,
-  owner: Owner,
+  table: string,
+  chains: readonly ExpectedChain[],
+  sizes: ReadonlyMap<string, number>,
   most: number,
 ): string => {
-  const wrong = jumpDamage(jumps, saved, owner)
-  if (wrong !== '') return wrong
   for (const chain of chains) {
-    const what = `chain ${chain.name} of table ${name}`
-    const there = saved.chains.get(chain.name)
+    const what = `chain ${chain.name} of table ${table}`
+    const there = sizes.get(chain.name)
     if (chain.rules > most) {
       if (there === undefined) return `${what} has fewer than ${chain.rules} rules`
     } else if (there === undefined) return `${what} is gone, or can't be read`

@@ -1,3 +1,4 @@
+import { listedSizes } from '../nft/own-table.ts'
 import { familyWords, listTables, tableOf } from '../nft/tables.ts'
 import { ToolError } from '../run-tool.ts'
 import type { Backend } from './backend.ts'
@@ -17,6 +18,21 @@ export const chainNames = (
   mode === 'legacy'
     ? Promise.resolve(undefined)
     : listTables(run, family).then(all => all.get(tableOf(family, table)) ?? [], ifNft)
+
+/** How many rules each chain has; undefined as above. */
+export const chainSizes = (
+  { mode, run, family }: Backend,
+  table: string,
+): Promise<ReadonlyMap<string, number> | undefined> =>
+  mode === 'legacy'
+    ? Promise.resolve(undefined)
+    : run('nft', ['list', 'table', familyWords(family).family, table])
+        .then(listedSizes)
+        .then(
+          sizes =>
+            new Map(Array.from(sizes, ([name, n]) => [name.replace('chain ', ''), n])),
+          ifNft,
+        )
 
 const rulePattern =
   /^\t\t(.*?)(?:(?:jump|goto) ([\w-]+))?(?: comment ".*")? # handle (\d+)$/gm

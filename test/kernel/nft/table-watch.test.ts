@@ -20,7 +20,11 @@ t.test('nftables: elements and rules of a listing are counted', async t => {
 	}
 
 	chain a {
+		comment "a chain"
+		type filter hook input priority filter; policy accept;
 		meta l4proto { tcp, udp } drop
+		 counter packets 0 bytes 0 return
+		comment "of a rule" drop
 	}
 }
 `
@@ -29,7 +33,7 @@ t.test('nftables: elements and rules of a listing are counted', async t => {
     [
       ['vips', 3],
       ['empty', 0],
-      ['chain a', 1],
+      ['chain a', 3],
     ],
   )
 })
