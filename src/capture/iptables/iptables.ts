@@ -174,7 +174,8 @@ class IptablesTable implements RuleTable {
     const canary = new Canary({
       clock: this.#deps.clock,
       known: this.#installed,
-      size: ({ layout }) => layout.ledger.total,
+      // Of each VIP there are some four.
+      size: ({ layout }) => [...layout.rules].length * 4,
       look: (installed, whole) => damageOf(installed, this.#unreadable, whole),
       damaged,
     })

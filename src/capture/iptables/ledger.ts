@@ -52,14 +52,6 @@ export class Ledger {
     return this.#tables[table].get(chain)?.size
   }
 
-  /** How many lines there are in all. */
-  get total(): number {
-    let total = 0
-    for (const chains of Object.values(this.#tables))
-      for (const lines of chains.values()) total += lines.size
-    return total
-  }
-
   chains(table: TableName): Iterable<string> {
     return this.#tables[table].keys()
   }

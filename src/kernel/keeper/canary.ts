@@ -1,5 +1,4 @@
 import type { Clock, Timer } from '../../util/clock.ts'
-import { LookPace } from '../../util/look-pace.ts'
 import { ToolError } from '../run-tool.ts'
 import type { Known } from './known.ts'
 
@@ -17,27 +16,30 @@ export interface CanaryDeps<T> {
   readonly damaged: (what: string) => void
 }
 
-/** Milliseconds after a look that a change of Usher's own came in the way of. */
+/** Milliseconds between looks, and for a minute after damage: what does it mostly does it again. */
+const [calmMs, closeMs, recentMs] = [4000, 1000, 60_000]
+/** After a look that a change of Usher's own came in the way of. */
 const againMs = 250
-/** Of the time, how much may go into looking at all: 2 %. */
-const pauseFactor = 50
-/** With so many rules a look costs little more than the start of its processes, and is always whole. */
-const fewRules = 1000
+/**
+ * Of the time, how much may go into looking at all: 2 %. With few rules it is mostly waited until
+ * processes start, and there are 20 %: others may have many rules.
+ */
+const [pauseFactor, pauseFactorOfFew, fewRules] = [50, 5, 1000]
 
 /**
- * Looks now and then (see LookPace) whether what Usher has written is still there, and at what costs
- * more less often. What empties a table, as firewalls do when they start, takes that too.
+ * Looks now and then whether what Usher has written is still there, and at what costs more less
+ * often. What empties a table, as firewalls do when they start, takes that too.
  */
 export class Canary<T> {
   readonly #deps: CanaryDeps<T>
   #timer: Timer | undefined
   #isStopped = false
   #nextWhole = 0
-  readonly #pace = new LookPace()
+  #closeUntil = -Infinity
 
   constructor(deps: CanaryDeps<T>) {
     this.#deps = deps
-    this.#wait(this.#pace.next(deps.clock.now(), false))
+    this.#wait(calmMs)
   }
 
   stop(): void {
@@ -57,14 +59,19 @@ export class Canary<T> {
     const { epoch, value } = known
     if (epoch === undefined || value === undefined) return this.#wait(againMs)
     const started = clock.now()
-    const isWhole = started >= this.#nextWhole || size(value) <= fewRules
+    const isWhole = started >= this.#nextWhole
+    const factor = size(value) <= fewRules ? pauseFactorOfFew : pauseFactor
     const what = await look(value, isWhole).catch(notSeen)
     const took = clock.now() - started
     if (this.#isStopped) return undefined
-    if (isWhole) this.#nextWhole = started + took * pauseFactor
+    if (isWhole) this.#nextWhole = started + took * factor
     if (known.epoch !== epoch) return this.#wait(againMs)
-    if (what !== '') damaged(what)
-    return this.#wait(Math.max(againMs, this.#pace.next(started, what !== '') - took))
+    if (what !== '') {
+      this.#closeUntil = started + recentMs
+      damaged(what)
+    }
+    const pauseMs = started < this.#closeUntil ? closeMs : calmMs
+    return this.#wait(Math.max(againMs, pauseMs - took))
   }
 }
 

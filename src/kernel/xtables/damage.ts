@@ -50,10 +50,12 @@ export const damageIn = async (
     const saved =
       table ?? (await chainsNow(backend, name, owner, { chains: asked, jumps }))
     unreadable.note(backend, saved)
-    wrong ||= jumpDamage(jumps, saved, owner)
-    wrong ||= compared(name, chains, saved.chains, table ? Infinity : mostRules)
-    const sizes = table?.chains ?? (lists && (await chainSizes(backend, name)))
-    if (sizes) wrong ||= compared(name, more, sizes, Infinity)
+    const sizes = lists && !table ? await chainSizes(backend, name) : undefined
+    wrong ||=
+      jumpDamage(jumps, saved, owner) ||
+      compared(name, chains, saved.chains, table ? Infinity : mostRules) ||
+      (table ? compared(name, more, table.chains) : '') ||
+      (sizes ? compared(name, more, sizes, Infinity, 'chain ') : '')
   }
   return wrong
 }
@@ -62,11 +64,12 @@ const compared = (
   table: string,
   chains: readonly ExpectedChain[],
   sizes: ReadonlyMap<string, number>,
-  most: number,
+  most = Infinity,
+  prefix = '',
 ): string => {
   for (const chain of chains) {
     const what = `chain ${chain.name} of table ${table}`
-    const there = sizes.get(chain.name)
+    const there = sizes.get(prefix + chain.name)
     if (chain.rules > most) {
       if (there === undefined) return `${what} has fewer than ${chain.rules} rules`
     } else if (there === undefined) return `${what} is gone, or can't be read`

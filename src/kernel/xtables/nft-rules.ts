@@ -19,20 +19,15 @@ export const chainNames = (
     ? Promise.resolve(undefined)
     : listTables(run, family).then(all => all.get(tableOf(family, table)) ?? [], ifNft)
 
-/** How many rules each chain has; undefined as above. */
-export const chainSizes = (
+/** How many rules each `chain NAME` has; undefined as above. */
+export const chainSizes = async (
   { mode, run, family }: Backend,
   table: string,
-): Promise<ReadonlyMap<string, number> | undefined> =>
-  mode === 'legacy'
-    ? Promise.resolve(undefined)
-    : run('nft', ['list', 'table', familyWords(family).family, table])
-        .then(listedSizes)
-        .then(
-          sizes =>
-            new Map(Array.from(sizes, ([name, n]) => [name.replace('chain ', ''), n])),
-          ifNft,
-        )
+): Promise<ReadonlyMap<string, number> | undefined> => {
+  if (mode === 'legacy') return undefined
+  const args = ['list', 'table', familyWords(family).family, table]
+  return run('nft', args).then(listedSizes, ifNft)
+}
 
 const rulePattern =
   /^\t\t(.*?)(?:(?:jump|goto) ([\w-]+))?(?: comment ".*")? # handle (\d+)$/gm
