@@ -140,13 +140,13 @@ export class RuleBook {
     const constant = this.#constant()
     const jumps = { mangle: [], ...constant.jumps }
     const own = whole ? [...this.#entries.values()].flatMap(one => one.rules.chains) : []
-    const more = own.map(({ name, lines }) => ({ name, rules: lines.length }))
+    const ofServices = own.map(({ name, lines }) => ({ name, rules: lines.length }))
     const isGuarded = constant.filter.some(({ name }) => name === kubeletFirewall)
     return (['mangle', ...tableNames] as const).map(table => ({
       name: table,
       jumps:
         table === 'filter' && isGuarded ? [...jumps.filter, localnetJump] : jumps[table],
-      more: table === 'nat' ? more : [],
+      more: table === 'nat' ? ofServices : [],
       chains: constant[table]
         .filter(({ name }) => name !== kubeletFirewall)
         .map(({ name, lines }) => {
