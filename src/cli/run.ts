@@ -87,6 +87,7 @@ const proxyDeps = (
     bindAddress: options.bindAddress,
     proxyPortRange: options.proxyPortRange,
     serviceCidr: options.serviceCidr,
+    externalIps: options.externalIps,
     nodePortAddresses: options.nodeportAddresses.flat(),
     stateDir: options.stateDir,
     keepRules: options.keepRules,

@@ -119,26 +119,28 @@ class Cleaner implements ConntrackCleaner {
     const served = vips.filter(isServed)
     const gone = vips.filter(vip => !isServed(vip))
     let [removed, left] = [0, 0]
-    try {
-      for (const some of [served, gone]) {
-        for (const { family, protocol } of kinds) {
-          const ofKind = some.filter(
-            vip => vip.family === family && vip.protocol === protocol,
-          )
+    const failures = new Set<string>()
+    for (const some of [served, gone]) {
+      for (const { family, protocol } of kinds) {
+        const ofKind = some.filter(
+          vip => vip.family === family && vip.protocol === protocol,
+        )
+        try {
           const outcome = await this.#forget({ family, protocol }, ofKind)
           removed += outcome.removed
           left += outcome.left
           // The call that overtakes has a turn of its own.
-          if (outcome.isOvertaken) this.#putBack(ofKind)
+          if (outcome.isOvertaken || outcome.left > 0) this.#putBack(ofKind)
+        } catch (error) {
+          failures.add((error as Error).message)
+          this.#putBack(ofKind)
         }
       }
-      this.#backoff.reset()
-      this.#say(left === 0 ? '' : tooMany)
-    } catch (error) {
-      this.#say((error as Error).message)
-      this.#putBack(vips)
-      this.#tryAgain()
     }
+    if (left > 0) failures.add(tooMany)
+    this.#say([...failures].join('; '))
+    if (failures.size > 0) this.#tryAgain()
+    else this.#backoff.reset()
     return removed
   }
 
@@ -258,7 +260,7 @@ class Cleaner implements ConntrackCleaner {
 }
 
 const tooMany =
-  'conntrack: entries of more UDP VIPs than can be removed in time stay until they expire'
+  'conntrack: there are entries of more VIPs than can be removed at once; the others are tried again'
 
 /**
  * `-` makes it open /dev/stdin, which fails for a socket (unix(7), ENXIO), and that is what

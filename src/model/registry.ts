@@ -28,6 +28,8 @@ export interface RegistryOptions {
    * local, and a policy Local leads nowhere.
    */
   readonly nodeName?: string
+  /** False: Services do without their externalIPs. Default true. */
+  readonly externalIPs?: boolean
   /**
    * What checks say now of the endpoints of a Service (`namespace/name`) that wants them checked.
    * By default none is down.
@@ -66,6 +68,7 @@ export class Registry {
   readonly #serviceCIDRs = new Map<string, ServiceCIDR>()
   readonly #otherNodes = new Map<string, string>()
   readonly #changes: ChangeTracker
+  readonly #externalIPs: boolean
   readonly #judge: (service: string) => Judge
   readonly #dials: () => readonly AddressPort[]
   readonly #lastKnown = new LastKnownNode()
@@ -83,6 +86,7 @@ export class Registry {
 
   constructor(options: RegistryOptions = {}) {
     const { nodeName = '', startedAt = 0, judge = noneIsDown } = options
+    this.#externalIPs = options.externalIPs ?? true
     this.#judge = judge
     this.#dials = options.dials ?? (() => noDials)
     this.#changes = new ChangeTracker(startedAt)
@@ -194,7 +198,9 @@ export class Registry {
     return this.#changes.checkout()
   }
 
-  #fileService(key: string, service: Service | undefined): void {
+  #fileService(key: string, given: Service | undefined): void {
+    const service =
+      given === undefined || this.#externalIPs ? given : { ...given, externalIPs: [] }
     const before = this.#services.get(key)
     if (isDeepStrictEqual(before, service)) return
     if (service === undefined) this.#services.delete(key)
@@ -236,9 +242,9 @@ export class Registry {
       }
     }
     if (isDeepStrictEqual(addresses, before.addresses)) return
-    for (const [key, { sourceRanges }] of this.#services) {
-      if (sourceRanges !== undefined) this.#unbuilt.add(key)
-    }
+    for (const [key, service] of this.#services)
+      if (service.sourceRanges !== undefined || this.#ways.concern(service))
+        this.#unbuilt.add(key)
   }
 
   #fileOtherNode(name: string, node: Node | undefined): void {

@@ -1,4 +1,4 @@
-import { cellsOf, countersOf } from '../relay/counter-cells.ts'
+import { cellsOf, countersOf } from '../relay/counters.ts'
 import type { EndpointStats, ListenerCounters, ListenerStats } from '../relay/relay.ts'
 
 export const addCounters = (

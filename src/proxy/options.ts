@@ -43,6 +43,8 @@ export interface CaptureOptions {
   readonly proxyPortRange: PortRange | undefined
   /** Where ClusterIPs come from, besides what ServiceCIDR objects say. */
   readonly serviceCidr?: readonly string[]
+  /** False: spec.externalIPs of Services are not served. */
+  readonly externalIps?: boolean
   /**
    * --nodeport-addresses: CIDRs, `primary`, `localhost`, `all`. None is all, and `primary` where
    * nftables mode is asked for.

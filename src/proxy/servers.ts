@@ -1,4 +1,5 @@
 import type { Routes } from '../observe/admin-routes.ts'
+import type { Problem } from '../model/snapshot.ts'
 import { startAdminServer, type AdminServer } from '../observe/admin-server.ts'
 import type { Log } from '../observe/log.ts'
 import type { ProxyOptions } from './options.ts'
@@ -13,6 +14,8 @@ export interface ProxyServers {
   /** Undefined where the address is `off`. */
   readonly metrics: Server
   readonly health: Server
+  /** Those that can't listen. */
+  readonly problems: () => readonly Problem[]
 }
 
 interface Listen {
@@ -68,7 +71,13 @@ export const startServers = async (
     throw new UsherError('CANNOT_LISTEN', `${failureText(first)}: ${failures[0]}`)
   }
   const [metrics, health] = servers
-  return { metrics, health }
+  const problems = () =>
+    listens.flatMap((listen, i) => {
+      const why = servers[i]?.failure() ?? ''
+      const message = `${failureText(listen)}: ${why}`
+      return why === '' ? [] : [{ object: listen.flag, field: '', message }]
+    })
+  return { metrics, health, problems }
 }
 
 const start = async (

@@ -63,6 +63,7 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
   })
   const registry = new Registry({
     nodeName: node.nodeName,
+    externalIPs: options.externalIps ?? true,
     startedAt: Date.now(),
     judge: checks.judge,
     ...(source.dials && { dials: () => source.dials?.() ?? [] }),
@@ -106,8 +107,9 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
     notUsable: message => failed('ConnectTimeNotUsable', message),
   })
   let socket: ControlServer | undefined
-  const socketProblems = () => socket?.problems() ?? []
-  const parts = { registry, checks, traffic, connectTime, source, emit, socketProblems }
+  let listening: ProxyServers | undefined
+  const serverProblems = () => [socket, listening].flatMap(one => one?.problems() ?? [])
+  const parts = { registry, checks, traffic, connectTime, source, emit, serverProblems }
   const control: Control = createControl({ ...shared, ...parts })
   const { reconciler } = control
   const admin = createAdmin({
@@ -139,7 +141,8 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
     const controlled = { ...shared, reconciler, traffic, around }
     socket = await startControl({ ...controlled, status })
     const metrics = new Map([...admin.routes.metrics, ...askedRoutes(controlled)])
-    return startServers(options, { metrics, health }, { log, clock, failed })
+    listening = await startServers(options, { metrics, health }, { log, clock, failed })
+    return listening
   }
   const servers = await startAll().catch(async (error: unknown) => {
     admin.metrics.close()
@@ -212,8 +215,8 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
 }
 
 interface ControlDeps extends Shared {
-  /** Of the control socket. */
-  readonly socketProblems: () => readonly Problem[]
+  /** Of the control socket, and of the servers for metrics and health. */
+  readonly serverProblems: () => readonly Problem[]
   readonly registry: Registry
   readonly checks: ServiceChecks
   readonly traffic: Traffic
@@ -255,7 +258,7 @@ const createControl = (deps: ControlDeps) => {
     ...mode.problems,
     ...connectTime.problems(),
     ...healthChecks.problems,
-    ...deps.socketProblems(),
+    ...deps.serverProblems(),
     ...nodePortProblems(
       facts.nodePortCidrs,
       onLoopback(mode.name, options.kernel),

@@ -81,6 +81,7 @@ t.test('run with nothing but manifests has the documented defaults', async t => 
     capture: 'auto',
     serviceCidr: [],
     nodeportAddresses: [],
+    externalIps: true,
     stateDir: '',
     keepRules: false,
     connectTime: 'off',

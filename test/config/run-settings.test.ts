@@ -549,6 +549,19 @@ t.test("the gate of kube-proxy 1.37 for loopback is Usher's own flag", async t =
   t.match(warnings.join(), /KubeProxyNFTablesLocalhostNodePorts and Other change nothing/)
 })
 
+t.test('the gate of kube-proxy 1.37 for externalIPs, too', async t => {
+  const at = async (...flags: readonly string[]) => {
+    const { options, warnings } = await withFlags(...flags)
+    t.notMatch(warnings.join(), 'AllowServiceExternalIPs')
+    return options.externalIps
+  }
+  const off = '--feature-gates=AllowServiceExternalIPs=false'
+  t.equal(await at(), true)
+  t.equal(await at(off), false)
+  t.equal(await at('--external-ips=false'), false)
+  t.equal(await at('--external-ips', off), true, 'the flag wins')
+})
+
 t.test('fields are in alphabetical order, as kube-proxy writes them', async t => {
   t.strictSame(fieldPaths, [...fieldPaths].toSorted())
 })

@@ -58,12 +58,12 @@ t.test('a second signal ends it at once, and that is 0 too', async t => {
 })
 
 t.test('it lingers: accepts, is red on /healthz and green on /livez', async t => {
-  const { usher, port } = await sidecar(t, '--linger=700ms')
+  const { usher, port } = await sidecar(t, '--linger=2s')
   const since = performance.now()
   usher.send('SIGTERM')
   t.match(await usher.logged(/^stopping: lingering/), {
     reason: 'SIGTERM',
-    lingerMs: 700,
+    lingerMs: 2000,
   })
   t.equal(await firstWord(port), 'a', 'a new connection')
   t.match(await get(usher.healthz, '/healthz'), { status: 503 })
@@ -71,7 +71,7 @@ t.test('it lingers: accepts, is red on /healthz and green on /livez', async t =>
   t.equal((await usher.status()).draining, true)
   t.equal(await firstWord(port), 'a', 'and another')
   t.strictSame(await usher.exit, ended)
-  t.ok(performance.now() - since >= 690, 'not before its time')
+  t.ok(performance.now() - since >= 1990, 'not before its time')
   t.match(await usher.logged('stopped'), { reset: 0 })
 })
 
@@ -119,7 +119,7 @@ t.test('it ends when it has been idle, counted from the first connection on', as
     t.strictSame(await usher.exit, ended)
     t.ok(performance.now() - since >= 190)
     const { reason } = await usher.logged('stopping: draining')
-    t.match(reason, /^nothing has been open for 2\d\d ms \(--exit-when-idle\)$/)
+    t.match(reason, /^nothing has been open for \d{3,} ms \(--exit-when-idle\)$/)
   }
 })
 

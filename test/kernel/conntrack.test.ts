@@ -295,7 +295,7 @@ t.test('an old tool is called a bounded number of times', async t => {
   const row = rowOf('10.96', 500, 53, 2).map(one => vip(...one))
   const between = rowOf('10.96', 1000, 53)
   let dumps = 0
-  const { cleaner, calls, problems } = fake(args => {
+  const { cleaner, calls, clock, problems } = fake(args => {
     if (args[0] === '-c') throw noOption
     if (args[0] !== '--dump') return []
     dumps += 1
@@ -308,7 +308,23 @@ t.test('an old tool is called a bounded number of times', async t => {
   t.equal(dumps, 2)
   t.match(calls[3], /-r 169\.254\.77\.88$/)
   t.equal(calls.length, 2 + 2 + 1 + 32)
-  t.match(problems, [/more UDP VIPs than can be removed in time/])
+  t.match(problems, [/more VIPs than can be removed at once/])
+  clock.advance(2000)
+  await until('the others are tried again', () => calls.length === 37 + 2 + 1 + 32)
+  t.equal(problems.length, 1, 'for as long as there are any')
+})
+
+t.test('what fails for one family costs the other nothing', async t => {
+  const broken = new ToolError('conntrack: no', 'failed', 'Operation failed: busy')
+  const { cleaner, calls, problems } = fake(args => {
+    if (args[0] !== '--dump') return []
+    if (args.includes('ipv6')) throw broken
+    return [entry('10.96.0.1')]
+  })
+  const served = { ...vip('fd00::1', 53), to: [{ address: 'fd01::1', port: 53 }] }
+  await cleaner.forgetFlows([served, vip('10.96.0.1', 53)])
+  t.match(calls.at(-1), /-D -p udp -f ipv4 -d 10\.96\.0\.1 --dport 53/)
+  t.same(problems, [broken.message])
 })
 
 t.test('a tool that is missing is told once, and when it is back', async t => {

@@ -2,7 +2,7 @@ import t from 'tap'
 import { Registry } from '../../src/model/registry.ts'
 import type { Change, Service } from '../../src/model/service.ts'
 import type { AddressPort } from '../../src/util/ip.ts'
-import { gone, portSpec, put, service, slice } from '../support/objects.ts'
+import { gone, node, portSpec, put, service, slice } from '../support/objects.ts'
 
 const api = { address: '203.0.113.7', port: 6443 }
 const ports = [portSpec({ name: '', port: 6443 })]
@@ -118,4 +118,22 @@ t.test('it is so whenever the address is learnt, and ends with it', async t => {
   t.same(vipsOf(registry), ['ClusterIP', 'LoadBalancerIP'])
   registry.apply([gone('EndpointSlice', 'cut-1')])
   t.same(vipsOf(registry), ['ClusterIP'], 'without endpoints it would refuse')
+})
+
+t.test('a node port, whether the Node came before or after the Service', async t => {
+  const nodePort = named({ ports: [portSpec({ name: '', nodePort: api.port })] })
+  const own = put(node('n1', { addresses: [api.address] }))
+  for (const order of [
+    [own, nodePort],
+    [nodePort, own],
+  ]) {
+    const dials = [api]
+    const registry = new Registry({ nodeName: 'n1', dials: () => dials })
+    for (const change of order) {
+      registry.apply([change])
+      registry.problems()
+    }
+    t.same(vipsOf(registry), ['ClusterIP'])
+    t.equal(registry.problems().length, 1)
+  }
 })

@@ -79,6 +79,20 @@ t.test('endpoints have the weight of their zone', async t => {
   t.strictSame(weightsOf({}), [undefined, undefined, undefined])
 })
 
+t.test('externalIPs are left alone where they are not wanted', async t => {
+  const registry = new Registry({ externalIPs: false })
+  registry.apply([
+    put(slice('web-1', 'web', '10.1.0.1')),
+    put(service('web', { externalIPs: ['192.0.2.1'] })),
+  ])
+  t.strictSame(
+    v4(registry)
+      .get(web)
+      ?.vips.map(({ kind }) => kind),
+    ['ClusterIP'],
+  )
+})
+
 t.test('a snapshot says everything of a ServicePort', async t => {
   const registry = registryOf(
     put(slice('web-1', 'web', '10.1.0.1')),

@@ -47,6 +47,11 @@ export const listening = group('Where it listens', node, {
     field: 'nodePortAddresses',
     help: 'Addresses of this node that answer NodePorts, as CIDRs, primary (the first of each family in the Node object), localhost or all. Where --proxy-mode nftables is asked for the default is primary, as with kube-proxy, also when another mode takes its place.',
   },
+  'external-ips': {
+    type: onOff,
+    default: 'true',
+    help: 'Serve spec.externalIPs of Services. With false they are left alone: whoever may make a Service can take any address by them (CVE-2020-8554).',
+  },
   'state-dir': {
     type: anyText('DIR'),
     defaultText: 'nothing is remembered',

@@ -49,6 +49,9 @@ const udpTimeout = (decision: Decision): number => {
 /** The gate of kube-proxy 1.37 (KEP-6032) for node ports on loopback in nftables mode. */
 export const loopbackGate = 'KubeProxyNFTablesLocalhostNodePorts'
 
+/** The gate of kube-proxy 1.37 (KEP-5707) for what is on by default. */
+export const externalIpsGate = 'AllowServiceExternalIPs'
+
 /** As kube-proxy, which serves them only where nodePortAddresses names loopback, besides `all`. */
 const nftablesLocalhostNodeports = ({
   given,
@@ -87,7 +90,7 @@ const logging = ({
  * with and Usher can't, like a period of years.
  */
 export const effectiveOptions = (decision: Decision): OptionsOf<'run'> => {
-  const { hasFile, options, configuration } = decision
+  const { given, hasFile, options, configuration } = decision
   const values: Record<string, unknown> = { ...options }
   for (const { flag, row, field } of flagsWithField) {
     // kube-proxy does not look at the sections of other modes either.
@@ -105,6 +108,9 @@ export const effectiveOptions = (decision: Decision): OptionsOf<'run'> => {
     ...logging(decision),
     udpTimeout: udpTimeout(decision),
     nftablesLocalhostNodeports: nftablesLocalhostNodeports(decision),
+    externalIps: given.has('external-ips')
+      ? fromFields.externalIps
+      : configuration.featureGates?.[externalIpsGate] !== false,
   }
 }
 

@@ -7,7 +7,12 @@ import {
 } from '../kube-proxy/configuration.ts'
 import { acceptedBy } from '../options.ts'
 import { splitAtCommas } from '../types/basic.ts'
-import { type Decision, isOldUdpTimeout, loopbackGate } from './effective.ts'
+import {
+  type Decision,
+  externalIpsGate,
+  isOldUdpTimeout,
+  loopbackGate,
+} from './effective.ts'
 import type { Given } from '../tokens.ts'
 import { flagsWithField } from './from-flags.ts'
 import { isForFallBack, ofUserspace, whyNoEffect } from './modes.ts'
@@ -109,7 +114,7 @@ const gates = (
   mode: string,
 ): string[] => {
   const names = Object.keys(featureGates).filter(
-    name => name !== loopbackGate || mode !== 'nftables',
+    name => name !== externalIpsGate && (name !== loopbackGate || mode !== 'nftables'),
   )
   return names.length === 0
     ? []

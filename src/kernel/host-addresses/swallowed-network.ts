@@ -37,7 +37,7 @@ export const whySwallowed = async (run: RunTool, range: string): Promise<string>
 }
 
 /**
- * The gateways by which this host reaches others. One that became its own, as the external
+ * The gateways by which this host reaches others, of all its tables (ip-rule(8)). One that became its own, as the external
  * IP of a Service may ask for, would cut it off.
  */
 export const gatewaysOf = async (
@@ -45,7 +45,7 @@ export const gatewaysOf = async (
   family: IpFamily,
 ): Promise<readonly string[]> => {
   const version = family === 'IPv4' ? '-4' : '-6'
-  const text = await listOf(run, [version, 'route', 'show', 'table', 'main'])
+  const text = await listOf(run, [version, 'route', 'show', 'table', 'all'])
   const found = Array.from(
     text.matchAll(/\bvia (?:inet6? )?(\S+)/g),
     ([, via = '']) => via,

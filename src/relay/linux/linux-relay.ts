@@ -1,7 +1,7 @@
 import type { Clock } from '../../util/clock.ts'
 import { within } from '../../util/within.ts'
 import { forEachYielding } from '../../util/yielding.ts'
-import { causes } from '../counter-cells.ts'
+import { causes } from '../counters.ts'
 import { changesToApply } from '../listener-changes.ts'
 import { noNodeClients } from '../node-clients.ts'
 import { openFronts } from '../open-fronts.ts'

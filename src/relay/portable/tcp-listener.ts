@@ -136,7 +136,7 @@ export class TcpListener implements PortListener {
   }
 
   stats(): ListenerStats {
-    const counters = { ...this.#state.counters.totals, active: this.#here }
+    const counters = { ...this.#state.counters.totals(), active: this.#here }
     for (const connection of this.#connections) {
       counters.bytesToBackend += connection.bytesToBackend
       counters.bytesToClient += connection.bytesToClient

@@ -79,7 +79,7 @@ export class UdpListener implements PortListener, FlowOwner {
   }
 
   stats(): ListenerStats {
-    return this.#state.stats({ ...this.counters.totals, active: this.#flows.size })
+    return this.#state.stats({ ...this.counters.totals(), active: this.#flows.size })
   }
 
   pick({ client, choice }: UdpFlow, tried: ReadonlySet<string>): Backend | undefined {

@@ -1,5 +1,4 @@
-import { cellsOf, countersOf, isGauge } from '../counter-cells.ts'
-import { newCounters } from '../counters.ts'
+import { cellsOf, countersOf, isGauge, newCounters } from '../counters.ts'
 import type { EndpointStats, ListenerStats } from '../relay.ts'
 
 /** The figures of one listener as they travel between processes. */

@@ -4,7 +4,7 @@ import { within } from '../../util/within.ts'
 import { forEachYielding } from '../../util/yielding.ts'
 import { ReceivedLines } from '../access-log/access-lines.ts'
 import type { WantedRelay } from '../choose-relay.ts'
-import { causes } from '../counter-cells.ts'
+import { causes } from '../counters.ts'
 import { noNodeClients } from '../node-clients.ts'
 import { type AnswerTo, type Asked, noAnswer, type Question } from '../questions.ts'
 import type {

@@ -163,11 +163,15 @@ export const endpointAddressFault = (
     : `${show(given)} is not an ${family} address, as addressType says`
 }
 
-/** Of an endpoint's address that is sound. */
-export const specialAddressFaults = (field: string, given: unknown): Fault[] => {
+/** Of an address that is sound; `right`: whose is wanted. */
+export const specialAddressFaults = (
+  field: string,
+  given: unknown,
+  right = 'a pod or a host',
+): Fault[] => {
   const range = specialRange(ipOf(given))
   if (range === '') return []
-  const message = `${show(given)} is ${range}, which is another host on each node; give the address of a pod or a host`
+  const message = `${show(given)} is ${range}, which is another host on each node; give the address of ${right}`
   return [{ field, message }]
 }
 

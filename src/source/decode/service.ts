@@ -4,6 +4,7 @@ import { decoderOf } from './decode-object.ts'
 import { canonicalCidrs, cidrFaults, familyFaults, objectIp } from './object-ip.ts'
 import { addressFault, canonicalAll } from './fields.ts'
 import { present } from './part.ts'
+import { specialAddressFaults } from './endpoint-slice.ts'
 import { labels, type Metadata } from './metadata.ts'
 import { peek } from '../../util/json.ts'
 import { show } from '../../util/printable.ts'
@@ -32,6 +33,15 @@ export const decodeService = decoderOf({
     ...readAnnotations(annotations, protocolsOf(spec)).faults,
     ...rangeFaults(spec.loadBalancerSourceRanges),
     ...unnamedPorts(spec.ports ?? []).slice(0, 1),
+  ],
+  // An API server refuses these external IPs (ValidateNonSpecialIP); of ingress it looks at the form alone.
+  invalid: ({ spec, status }) => [
+    ...(spec.externalIPs ?? []).flatMap((ip, i) =>
+      specialAddressFaults(`spec.externalIPs[${i}]`, ip, 'a load balancer'),
+    ),
+    ...vipIngress(status).flatMap(({ index, ip }) =>
+      specialAddressFaults(ingressField(index), ip, 'a load balancer'),
+    ),
   ],
   unread: ({ spec }) =>
     clusterIPsOf(spec).length === 0 || present(spec.ports).length === 0,
@@ -79,9 +89,10 @@ const vipIngress = (status: Body['status']): Ingress[] =>
 const ingressFaults = (status: Body['status']): Fault[] =>
   vipIngress(status).flatMap(({ index, ip }) => {
     const message = addressFault(ip)
-    const field = `status.loadBalancer.ingress[${index}].ip`
-    return message === '' ? [] : [{ field, message }]
+    return message === '' ? [] : [{ field: ingressField(index), message }]
   })
+
+const ingressField = (index: number): string => `status.loadBalancer.ingress[${index}].ip`
 
 const serviceOf = (
   body: Body,

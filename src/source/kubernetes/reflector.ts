@@ -68,6 +68,8 @@ export class Reflector {
   /** The server may be another one than before. */
   #doubtful = false
   #alternative = 0
+  /** That of what was read last. */
+  #readFrom: number | undefined
   #streaming = true
   #byField = true
   #synced = false
@@ -243,6 +245,7 @@ export class Reflector {
     await store.replace(gathered, signal)
     signal.throwIfAborted()
     this.#resourceVersion = resourceVersion
+    this.#readFrom = this.#alternative
     this.#doubtful = false
     this.#received()
     this.#served = true
@@ -280,7 +283,8 @@ export class Reflector {
       new Error(`the server ended the watch after ${(stood / 1000).toFixed(1)} s`)
     if (error !== undefined && this.#fallBack(error)) return 0
     const status = fault instanceof ApiError ? fault.status : 0
-    if (optional && status === 404) return this.#absent(signal)
+    if (optional && status === 404 && this.#options.store.size === 0)
+      return this.#absent(signal)
     const forbidden = optional && status === 403
     this.#lost(fault, forbidden)
     if (forbidden) return rarelyMs
@@ -339,7 +343,9 @@ export class Reflector {
     // The end is not marked; or an etcd that does not report its progress.
     const unable =
       hasCode(error, 'SILENCE') || (hasCode(error, 'API_WATCH_REFUSED') && status === 500)
-    if (status === 404 && this.#alternative + 1 < collections.length) {
+    // What was there once is: something on the way does not find the server.
+    const isKnown = this.#readFrom === this.#alternative && !optional
+    if (status === 404 && !isKnown && this.#alternative + 1 < collections.length) {
       this.#alternative += 1
       how(`${collection.path} is not served; reads ${this.#collection.path}`)
     } else if (this.#streaming && (status === 400 || status === 422 || unable)) {
@@ -351,9 +357,7 @@ export class Reflector {
 
   /** The server has no such thing, which is as good as having none of them. */
   async #absent(signal: AbortSignal): Promise<number> {
-    const synced = this.#synced
-    if (!synced || this.#options.store.size > 0)
-      await this.#replace(new ObjectStore(), '', signal).catch(() => {})
+    if (!this.#synced) await this.#replace(new ObjectStore(), '', signal).catch(() => {})
     this.#mustList('looks whether they are served now')
     this.#error = ''
     return this.#timing.rarelyMs

@@ -111,7 +111,7 @@ export class SetBuilder {
     const [odd] = invalid
     if (odd !== undefined && this.#warnings.length < mostListed)
       this.#warnings.push(
-        `${object}: ${place.prefix}${odd.field}: ${odd.message}; an API server would refuse it`,
+        `${object}: ${place.prefix}${odd.field}: ${odd.message}; from an API server it would be left out`,
       )
     if (key === '') return
     if (unread) this.#refused.add(key)

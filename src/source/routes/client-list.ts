@@ -40,6 +40,8 @@ export interface ListFile {
   readonly ranges: AddressRanges
   /** `line 3: ...`, none when it can be used. */
   readonly faults: readonly string[]
+  /** The system could not read it, which another time it may, though the file does not change. */
+  readonly isUnread?: boolean
 }
 
 const nothing = addressRanges([])
@@ -55,7 +57,8 @@ export const readListFile = async (path: string): Promise<ListFile> => {
       return unusable(`it is larger than ${mostBytes / 1024 / 1024} MiB; split it`)
     text = decodeUtf8(bytes)
   } catch (error) {
-    return unusable(fileFault(error))
+    const isUnread = error instanceof Error && 'code' in error
+    return { ...unusable(fileFault(error)), isUnread }
   }
   return parseListFile(text)
 }

@@ -1,4 +1,5 @@
 import { stat } from 'node:fs/promises'
+import { isDeepStrictEqual } from 'node:util'
 import type { ClientLists } from '../../model/traffic.ts'
 import { addressRanges, type AddressRanges } from '../../util/address-ranges.ts'
 import { type Clock, systemClock, type Timer } from '../../util/clock.ts'
@@ -30,7 +31,7 @@ const steadyMs = 100
 const mostLooks = 5
 
 interface Known extends ListFile {
-  /** What the kernel says of the file that was read. */
+  /** What the kernel says of the file that was read; '' when that failed, so that it is read again. */
   seen: string
 }
 
@@ -130,8 +131,10 @@ export class ListFiles {
       })
       seen = await signOf(path)
     }
-    const { ranges, faults } = await readListFile(path)
+    const { ranges, faults, isUnread } = await readListFile(path)
     if (this.#closed || this.#known.get(path) !== known) return
+    if (isUnread) seen = ''
+    if (isUnread && isDeepStrictEqual(faults, known.faults)) return
     const isUsable = faults.length === 0
     this.#known.set(path, { seen, faults, ranges: isUsable ? ranges : known.ranges })
     this.#clients = new WeakMap()

@@ -73,7 +73,7 @@ t.test('addresses of a host', needsNetns, async t => {
       const other = ['10.96.0.0/12', '192.0.2.8/32', '192.0.2.9/32', 'fd00::7/128']
       await host.sync(other)
       const batch = 'ip -force -batch -'
-      t.strictSame(calls, ['ip -4 route show table main', batch, batch])
+      t.strictSame(calls, ['ip -4 route show table all', batch, batch])
       t.strictSame(await binds('192.0.2.7', '192.0.2.8', '192.0.2.9'), [
         false,
         true,
@@ -186,8 +186,11 @@ t.test('what others have', needsNetns, async t => {
   t.test('a gateway is not had, be it asked for alone or in a range', async t => {
     await ip('route', 'add', 'default', 'via', '192.0.2.254')
     await ip('-6', 'route', 'add', 'default', 'via', '2001:db8::fe', 'dev', 'v0')
+    // Which counts for some packets (ip-rule(8)), as of a second uplink.
+    await ip('route', 'add', 'default', 'via', '192.0.2.253', 'table', '100')
     const wanted = [
       '192.0.2.254/32',
+      '192.0.2.253/32',
       '192.0.2.240/28',
       '192.0.2.7/32',
       '2001:db8::fe/128',
@@ -201,6 +204,7 @@ t.test('what others have', needsNetns, async t => {
     t.strictSame(await binds('192.0.2.254', '192.0.2.7'), [false, true])
     await host.sync([])
     await ip('route', 'del', 'default')
+    await ip('route', 'del', 'default', 'table', '100')
     await ip('-6', 'route', 'del', 'default')
   })
 })

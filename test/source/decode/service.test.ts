@@ -1,5 +1,6 @@
 import t from 'tap'
 import type { Service } from '../../../src/model/service.ts'
+import { decode } from '../../../src/source/decode/decode.ts'
 import { undated } from '../../../src/source/decode/service.ts'
 import { decoded, faultsOf, objectOf, service, type Fields } from './raw-objects.ts'
 
@@ -224,6 +225,27 @@ t.test('Services', async t => {
       })
     },
   )
+
+  t.test('loopback and links are no addresses of a Service from the API', async t => {
+    const ips = ['127.0.0.1', '169.254.169.254', '192.0.2.1', '::1', 'fe80::1', '127.8']
+    const ingress = ips.map(ip => ({ ip }))
+    const raw = service(
+      { externalIPs: ips },
+      {},
+      { status: { loadBalancer: { ingress } } },
+    )
+    const special = 8
+    for (const [strict, left] of [
+      [true, ['192.0.2.1']],
+      [false, ips.slice(0, -1)],
+    ] as const) {
+      const found = decode(raw, strict)
+      if (!('key' in found)) throw new Error('not decoded')
+      const object = found.changes[0]?.object as Service
+      t.strictSame([object.externalIPs, object.loadBalancerIPs], [left, left])
+      t.equal((strict ? found.problems.slice(2) : found.invalid).length, special)
+    }
+  })
 
   t.test('a creation time may be a Date, as the API client gives it', async t => {
     const raw = service({}, { creationTimestamp: new Date(1234) })

@@ -1,6 +1,8 @@
 import t from 'tap'
 import {
   endpoint,
+  nodeObject,
+  serviceCidrObject,
   serviceObject,
   sliceObject,
 } from '../../support/api-server/builders.ts'
@@ -212,6 +214,43 @@ t.test('faults', async t => {
           t.ok(world.logged(/^lost services: cannot list services: /))
         },
       )
+
+  t.test('slices that were there once are not looked for among Endpoints', async t => {
+    const { api, world, clock, source, sync } = await fixture(t)
+    api.apply(sliceObject('web', 'web-1', [endpoint('10.244.0.1')]))
+    await sync()
+    // As of a proxy before the API servers that knows none of them for the moment.
+    api.faults.add(
+      { kind: 'status', code: 404 },
+      { resources: ['endpointslices'], times: 3 },
+    )
+    source.reload()
+    await clock.pump('the slices', () => world.relists('endpointslices') === 1)
+    t.strictSame(world.names, ['EndpointSlice default/web-1'])
+    t.equal(world.batches.flat().length, 1)
+    t.ok(world.logged(/^lost endpointslices: .*404/))
+    t.notOk(world.logged(/^fell back/))
+  })
+
+  t.test('nor are other Nodes and ServiceCIDRs gone that are not found', async t => {
+    const options = { nodeName: 'n1', otherNodes: true }
+    const { api, world, clock, source, sync } = await fixture(t, {}, options)
+    api.apply(nodeObject('n1'))
+    api.apply(nodeObject('n2'))
+    api.apply(serviceCidrObject('all', ['10.96.0.0/16']))
+    await sync()
+    const names = ['Node n1', 'Node n2', 'ServiceCIDR all']
+    await until('all is read', () => world.names.length === 3)
+    const resources = ['nodes', 'servicecidrs']
+    const restore = api.faults.add({ kind: 'status', code: 404 }, { resources })
+    source.reload()
+    await clock.pump('two refusals', () => world.logged(/^lost servicecidrs: .*404/))
+    t.strictSame(world.names, names)
+    t.notOk(world.batches.flat().some(({ object }) => object === undefined))
+    restore()
+    await clock.pump('they are read again', () => world.relists('servicecidrs') > 0)
+    t.strictSame(world.names, names)
+  })
 
   t.test('an API server that is away at the start is waited for', async t => {
     const { api, world, clock, source } = await fixture(t)

@@ -137,12 +137,13 @@ t.test('how often it asks', async t => {
       { kind: 'status', code: 401 },
       { resources: others },
     )
-    await clock.pump('services', () => world.lost.size === 3, 20)
+    await clock.pump('services', () => !world.lost.has('services'), 20)
     const before = asked()
-    await clock.pump('the others to be refused', () => asked() >= before + 3, 20)
-    mendOthers()
+    // As little time as can be: a watch that stood for long is renewed without a loss.
+    await clock.pump('the others to be refused', () => asked() >= before + 3, 1)
     api.disturb('rst', 'services')
-    await clock.pump('the loss', () => world.lost.size === 4, 20)
+    await until('the loss', () => world.lost.size === 4)
+    mendOthers()
     await clock.pump('services again', () => world.lost.size < 4, 20)
     const ms = await clock.pump('the others', () => world.lost.size === 0, 20)
     t.ok(ms <= 1000, `${ms} ms`)

@@ -359,7 +359,7 @@ ports: [{ port: 80 }]
     t.equal(f.warnings.length, 1)
     t.match(
       f.warnings[0],
-      /b\.yaml.* "127\.0\.0\.1" is loopback .*refuse it \(and 1 more\)$/,
+      /b\.yaml.* "127\.0\.0\.1" is loopback .*be left out \(and 1 more\)$/,
     )
     f.write('a.yaml', service('a', 81))
     await until('the change', () => f.services()[0] === 'a:81')

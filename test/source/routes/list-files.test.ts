@@ -5,6 +5,7 @@ import { addressWords } from '../../../src/util/cidr.ts'
 import { readListFile } from '../../../src/source/routes/client-list.ts'
 import { ListFiles } from '../../../src/source/routes/list-files.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
+import { withoutDescriptors } from '../../support/descriptors.ts'
 import { until } from '../../support/until.ts'
 
 t.test('a block a line, and comments', async t => {
@@ -155,6 +156,26 @@ t.test('when a file counts', async t => {
     await waits(1)
     await looking
     t.strictSame(taken, [path])
+  })
+
+  t.test('also when there was no descriptor to read it with at first', async t => {
+    const { path, files, taken, unusable, bounds, waits } = await setUp(t)
+    await writeFile(path, '10.0.0.1\n10.0.0.9')
+    await withoutDescriptors(t, async () => {
+      for (let looks = 0; looks < 2; looks += 1) {
+        const looking = files.look()
+        await waits(1)
+        await looking
+      }
+    })
+    t.match(unusable, [/no file descriptor is left/])
+    t.equal(unusable.length, 1, 'told once')
+    const again = files.look()
+    await waits(1)
+    await again
+    t.strictSame(taken, [path])
+    t.equal(bounds(), 4)
+    t.strictSame(files.faults, [])
   })
 
   t.test('not while it is gone, and then again', async t => {

@@ -1,5 +1,5 @@
 import { isResting } from '../../../balance/resting.ts'
-import { counterCell } from '../../counter-cells.ts'
+import { counterCell } from '../../counters.ts'
 import type { EndpointStats } from '../../relay.ts'
 import type { RestPages } from '../shared/rest-pages.ts'
 import { endpointCell as cell, type StatsPages } from '../shared/stats-pages.ts'

@@ -1,4 +1,4 @@
-import { countersOf } from '../../counter-cells.ts'
+import { countersOf } from '../../counters.ts'
 import type { EndpointStats, ListenerStats } from '../../relay.ts'
 
 /** What there is to say of a port that is not counted. */

@@ -9,7 +9,7 @@ import {
 } from '../../connection-limiter.ts'
 import { whyClosed } from '../../explain-pick.ts'
 import type { Explanation, ExplainQuery } from '../../explanation.ts'
-import { counterCell } from '../../counter-cells.ts'
+import { counterCell } from '../../counters.ts'
 import { closedState, holdsClients, openFronts } from '../../open-fronts.ts'
 import {
   bindKey,

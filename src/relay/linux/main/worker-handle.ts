@@ -1,6 +1,6 @@
 import type { Clock } from '../../../util/clock.ts'
 import { ReceivedLines } from '../../access-log/access-lines.ts'
-import { counterCell } from '../../counter-cells.ts'
+import { counterCell } from '../../counters.ts'
 import { type NewsObserver, NewsReader } from '../../remote/news-reader.ts'
 import { type RemoteEnding, Remote, RemoteGone } from '../../remote/remote.ts'
 import { Restarts } from '../../remote/restarts.ts'

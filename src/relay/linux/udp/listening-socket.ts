@@ -1,6 +1,6 @@
 import { AF_INET } from '../../../ffi/constants.ts'
 import { errno, systemError } from '../../../ffi/errno.ts'
-import type { CounterWriter } from '../shared/listener-counters.ts'
+import type { Counters } from '../../counters.ts'
 import type { Bind, DropReason } from '../../relay.ts'
 import { isWildcard } from '../../../util/ip.ts'
 import { FlowTable, type Identity } from './flow-table.ts'
@@ -15,7 +15,7 @@ const mostFailures = 100
 export class ListeningSocket implements FlowSocket, SocketUser {
   readonly bind: Bind
   readonly fd: number
-  readonly counters: CounterWriter
+  readonly counters: Counters
   readonly flows: FlowTable<UdpFlow>
   readonly #service: UdpService
   readonly #isWildcard: boolean

@@ -1,5 +1,5 @@
 import { errno } from '../../../ffi/errno.ts'
-import type { CounterWriter } from '../shared/listener-counters.ts'
+import type { Counters } from '../../counters.ts'
 import type { Syscalls } from '../../../ffi/syscalls.ts'
 import { type Address, DatagramBatch, isUncut, slots } from './datagram-batch.ts'
 import { TurnShare } from './turn-share.ts'
@@ -7,7 +7,7 @@ import { TurnShare } from './turn-share.ts'
 /** The listening socket by which replies leave, and whose they are. */
 export interface ReplySocket {
   readonly fd: number
-  readonly counters: CounterWriter
+  readonly counters: Counters
 }
 
 /** The client a reply is for. */

@@ -2,14 +2,14 @@ import { ConnectionLimiter, limiterFor } from '../../connection-limiter.ts'
 import { countsUnserved, ListenerEndpoints } from '../../listener-endpoints.ts'
 import { SharedPlaces } from '../../shared-places.ts'
 import type { ListenerOrder } from '../orders.ts'
-import { CounterWriter } from '../shared/listener-counters.ts'
+import { Counters } from '../../counters.ts'
 import { WorkerBackend } from './worker-backend.ts'
 import type { WorkerEnv } from './worker-env.ts'
 
 /** What TCP and UDP listeners of a worker have in common: endpoints and figures. */
 export class ListenerState extends ListenerEndpoints<WorkerBackend> {
   readonly slot: number
-  readonly counters: CounterWriter
+  readonly counters: Counters
   /** False once it is to go. */
   wanted = true
   /** Kept while there are no limits: connections from before count in it. */
@@ -22,7 +22,10 @@ export class ListenerState extends ListenerEndpoints<WorkerBackend> {
     this.#env = env
     this.#name = spec.name
     this.slot = slot
-    this.counters = new CounterWriter(env.listenerPages, slot)
+    this.counters = new Counters(
+      env.listenerPages.pageOf(slot),
+      env.listenerPages.offsetOf(slot),
+    )
   }
 
   get name(): string {

@@ -1,6 +1,6 @@
 import { EndedConnections } from '../../ended-connections.ts'
 import { NodeClientSet } from '../../node-clients.ts'
-import { counterCell } from '../../counter-cells.ts'
+import { counterCell } from '../../counters.ts'
 import { OwnBinds } from '../../own-binds.ts'
 import type { Bind } from '../../relay.ts'
 import { type Answerers, answerTo, notThere } from '../../questions.ts'

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { counterCell } from '../../../../src/relay/counter-cells.ts'
+import { counterCell } from '../../../../src/relay/counters.ts'
 import { LastFigures } from '../../../../src/relay/linux/main/last-figures.ts'
 import type { BindState, EndpointStats } from '../../../../src/relay/relay.ts'
 

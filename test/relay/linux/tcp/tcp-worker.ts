@@ -7,7 +7,7 @@ import {
   newDescriptorsMemory,
 } from '../../../../src/relay/linux/shared/descriptors.ts'
 import { Linger } from '../../../../src/relay/linux/linger.ts'
-import { causes, counterCell, countersOf } from '../../../../src/relay/counter-cells.ts'
+import { causes, counterCell, countersOf } from '../../../../src/relay/counters.ts'
 import { RestPages } from '../../../../src/relay/linux/shared/rest-pages.ts'
 import {
   endpointCell,

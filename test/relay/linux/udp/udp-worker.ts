@@ -7,7 +7,7 @@ import {
   Descriptors,
   newDescriptorsMemory,
 } from '../../../../src/relay/linux/shared/descriptors.ts'
-import { counterCell, countersOf } from '../../../../src/relay/counter-cells.ts'
+import { counterCell, countersOf } from '../../../../src/relay/counters.ts'
 import { RestPages } from '../../../../src/relay/linux/shared/rest-pages.ts'
 import {
   endpointCell,
