@@ -19,6 +19,8 @@ export interface ChurnReport {
   readonly actions: number
   /** Those that changed something of Usher's, and so are to be told of. */
   readonly harms: number
+  /** Chains that Usher wrote for a change of their Service before it looked: nothing to tell of was left. */
+  readonly overwritten: number
   readonly changes: number
   /** The longest time in which this process itself did not get to run, milliseconds. */
   readonly stalledMs: number
@@ -89,6 +91,7 @@ class Run {
   #dials = 0
   #actions = 0
   #harms = 0
+  #overwritten = 0
   readonly #stalls = monitorEventLoopDelay({ resolution: 10 })
   #changes = 0
   #worstMs = 0
@@ -206,7 +209,9 @@ class Run {
           ? (now: readonly string[]) => now.some(one => one.startsWith('iptables table'))
           : (now: readonly string[]) =>
               now.some(one => !had.includes(one)) || this.#logTells(before)
-      if (!(await this.#isSoon(isTold))) this.#untold.push(this.#history.at(-1) ?? '')
+      if (await this.#isSoon(isTold)) continue
+      if (await isFullAgain(run, what)) this.#overwritten += 1
+      else this.#untold.push(this.#history.at(-1) ?? '')
     }
     await undoNative(run, this.#random)
     await sleep(Math.max(0, end - Date.now()))
@@ -247,6 +252,7 @@ class Run {
       dials: this.#dials,
       actions: this.#actions,
       harms: this.#harms,
+      overwritten: this.#overwritten,
       changes: this.#changes,
       stalledMs: Math.round(this.#stalls.max / 1e6),
       worstMs: this.#worstMs,
@@ -322,13 +328,22 @@ const flushOwn: Action = async (run, random) => {
     table = /^table (\S+ \S+)/.exec(line)?.[1] ?? table
     const [, kind = '', name = ''] = /^(chain|map|set) (\S+)/.exec(line) ?? []
     const isOurs = /usher|kube-proxy/.test(table) || name.startsWith('KUBE-')
-    const isFull = kind === 'chain' ? /^\t\t(?!type )/m : /^\t\telements/m
+    const isFull = kind === 'chain' ? hasRules : /^\t\telements/m
     if (isOurs && kind !== '' && isFull.test(part))
       found.push([kind, ...table.split(' '), name])
   }
   if (found.length === 0) return ''
   const args = ['flush', ...random.pick(found)]
   return does(['nft', ...args])(run, random)
+}
+
+const hasRules = /^\t\t(?!type )/m
+
+/** Whether it was a chain of iptables', and has rules by now. */
+const isFullAgain = async (run: RunTool, flush: string): Promise<boolean> => {
+  const [, chain = ''] = /^nft flush (chain ip6? (?:nat|filter) \S+)$/.exec(flush) ?? []
+  if (chain === '') return false
+  return hasRules.test(await run('nft', ['list', ...chain.split(' ')]).catch(() => ''))
 }
 
 const flushLoopback: Action = does(
