@@ -337,7 +337,7 @@ const flushOwn: Action = async (run, random) => {
   return does(['nft', ...args])(run, random)
 }
 
-const hasRules = /^\t\t(?!type )/m
+const hasRules = /^\t\t(?!type |comment ")/m
 
 /** Whether it was a chain of iptables', and has rules by now. */
 const isFullAgain = async (run: RunTool, flush: string): Promise<boolean> => {
