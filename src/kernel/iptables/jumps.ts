@@ -41,7 +41,7 @@ export const kubeletJumps: readonly Jump[] = [
   jumpTo('OUTPUT', kubeletFirewall, ''),
 ]
 
-/** What they lead to for, as a jump. */
+/** The rule that they lead to, in the form of a jump. */
 export const localnetJump: Jump = {
   chain: kubeletFirewall,
   target: 'DROP',

@@ -21,8 +21,8 @@ const [calmMs, closeMs, recentMs] = [4000, 1000, 60_000]
 /** After a look that a change of Usher's own came in the way of. */
 const againMs = 250
 /**
- * Of the time, how much may go into looking at all: 2 %. With few rules it is mostly waited until
- * processes start, and there are 20 %: others may have many rules.
+ * Of the time, how much may go into looking at all: 2 %. With few rules a look mostly waits for
+ * processes to start, and may take 20 %; no more, as rules of others are read, too.
  */
 const [pauseFactor, pauseFactorOfFew, fewRules] = [50, 5, 1000]
 
