@@ -27,6 +27,7 @@ export const routesSchema = async (): Promise<string> => {
       return {
         ...jsonSchema,
         ...(typeof pattern === 'string' && { pattern }),
+        ...(jsonSchema.examples?.length === 0 && { examples: undefined }),
         ...(jsonSchema.type === 'object' && { additionalProperties: false }),
         ...(isEither && {
           anyOf: [

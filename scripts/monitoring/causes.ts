@@ -17,6 +17,7 @@ const verdicts: Readonly<Record<Cause, Verdict>> = {
   PL: 'not a fault',
   PH: 'not a fault',
   PN: 'not a fault',
+  PO: 'unserved',
   CD: 'not a fault',
   SD: 'broken off',
   cD: 'not a fault',

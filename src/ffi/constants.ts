@@ -25,11 +25,18 @@ export const SO_DETACH_REUSEPORT_BPF = 68
 export const SO_ORIGINAL_DST = 80
 
 export const IPPROTO_IP = 0
+export const IP_TTL = 2
 export const IP_PKTINFO = 8
+export const IP_RECVTTL = 12
+export const IP_MULTICAST_TTL = 33
 export const IPPROTO_IPV6 = 41
+export const IPV6_UNICAST_HOPS = 16
+export const IPV6_MULTICAST_HOPS = 18
 export const IPV6_V6ONLY = 26
 export const IPV6_RECVPKTINFO = 49
 export const IPV6_PKTINFO = 50
+export const IPV6_RECVHOPLIMIT = 51
+export const IPV6_HOPLIMIT = 52
 
 export const IPPROTO_TCP = 6
 export const TCP_NODELAY = 1

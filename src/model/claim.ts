@@ -1,5 +1,10 @@
-import { familyOf, joinHostPort, wildcardOf, type IpFamily } from '../util/ip.ts'
-import { isUnix } from '../util/unix-address.ts'
+import {
+  type AddressPort,
+  familyOf,
+  joinHostPort,
+  wildcardOf,
+  type IpFamily,
+} from '../util/ip.ts'
 import type { Service, ServicePortSpec } from './service.ts'
 import type { Vip, VipKind } from './snapshot.ts'
 
@@ -21,6 +26,8 @@ interface Address {
   readonly address: string
   readonly family: IpFamily
   readonly field: string
+  /** By default that of the Service. */
+  readonly port?: number
 }
 
 /**
@@ -90,7 +97,7 @@ const portClaims = (
     const vip = { kind, address, port: at }
     claims.set(key, { key, service, portIndex, family, vip, field })
   }
-  for (const address of addresses) add(address, port)
+  for (const address of addresses) add(address, address.port ?? port)
   if (nodePort !== 0) {
     const isPort = portIndex < service.ports.length
     const field = isPort
@@ -105,23 +112,19 @@ const portClaims = (
 
 /** A Service lives in a family exactly when it has a ClusterIP of it. */
 const familiesOf = (service: Service): ReadonlySet<IpFamily> =>
-  new Set(service.clusterIPs.flatMap(address => familyFor(address) ?? []))
-
-/** A route's unix socket is of neither family, and has to be in one. */
-const familyFor = (address: string): IpFamily | undefined =>
-  isUnix(address) ? 'IPv4' : familyOf(address)
+  new Set(service.clusterIPs.flatMap(address => familyOf(address) ?? []))
 
 const addressesOf = (service: Service): readonly Address[] => {
+  if (service.listens !== undefined) return routeAddresses(service.listens)
   const families = familiesOf(service)
   const guarded = service.sourceRanges === undefined ? [] : service.loadBalancerIPs
   const found: Address[] = []
   const add = (kind: VipKind, address: string, field: string): void => {
-    const family = familyFor(address)
+    const family = familyOf(address)
     if (family === undefined || !families.has(family)) return
     found.push({ kind, address, family, field })
   }
-  const own = service.isRoute === true ? 'Route' : 'ClusterIP'
-  for (const address of service.clusterIPs) add(own, address, 'spec.clusterIPs')
+  for (const address of service.clusterIPs) add('ClusterIP', address, 'spec.clusterIPs')
   for (const [index, address] of service.externalIPs.entries()) {
     if (!guarded.includes(address))
       add('ExternalIP', address, `spec.externalIPs[${index}]`)
@@ -131,6 +134,13 @@ const addressesOf = (service: Service): readonly Address[] => {
     add('LoadBalancerIP', address, 'status.loadBalancer.ingress')
   }
   return found
+}
+
+/** One ServicePort, with one balancer and one set of limits: in the family of its first. */
+const routeAddresses = (listens: readonly AddressPort[]): readonly Address[] => {
+  const family = familyOf(listens[0]?.address ?? '') ?? 'IPv4'
+  const common = { kind: 'Route', family, field: 'listen' } as const
+  return listens.map(({ address, port }) => ({ address, port, ...common }))
 }
 
 const compareText = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)

@@ -1,4 +1,4 @@
-import type { IpFamily } from '../util/ip.ts'
+import type { AddressPort, IpFamily } from '../util/ip.ts'
 import type { TrafficOptions } from './traffic.ts'
 
 /** SCTP is served by the kernel modes only: Node has no SCTP sockets. */
@@ -47,10 +47,10 @@ export interface Service extends TrafficOptions, CheckEffects {
    * made, else a number its source gives out in the order of first sight.
    */
   readonly createdAt: number
-  /** Canonical addresses, at most one of each family. Of a route: where it listens. */
+  /** Canonical addresses, at most one of each family. */
   readonly clusterIPs: readonly string[]
-  /** A route of a sidecar, which is in no cluster. */
-  readonly isRoute?: true
+  /** Of a sidecar's route, which is in no cluster: where it listens, one at least, of either family. */
+  readonly listens?: readonly AddressPort[]
   readonly externalIPs: readonly string[]
   /** Ingress addresses whose ipMode is VIP (KEP-1860). */
   readonly loadBalancerIPs: readonly string[]

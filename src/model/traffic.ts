@@ -75,6 +75,14 @@ export interface ConnectionLimits {
   readonly clientRate?: number | undefined
 }
 
+/** How UDP flows are treated. */
+export interface UdpOptions {
+  /** Milliseconds without a datagram after which one ends, answered or not; undefined: the relay's limits. */
+  readonly idleMs?: number | undefined
+  /** So many datagrams of a client go to one endpoint before the next one's turn; undefined: all. */
+  readonly spread?: number | undefined
+}
+
 /** Who may be a client. */
 export interface ClientLists {
   /** Nobody of these; it is looked at first. */
@@ -119,46 +127,46 @@ export interface TrafficOptions {
   readonly balance?: BalanceOptions | undefined
   readonly capacity?: CapacityOptions | undefined
   readonly accessLog?: AccessLogOptions | undefined
+  readonly udp?: UdpOptions | undefined
 }
 
-type TrafficOption = keyof TrafficOptions
-
-/** Of which protocols each is, beside TCP. */
-const isForUdp: Readonly<Record<TrafficOption, (all: TrafficOptions) => boolean>> = {
-  retry: ({ retry }) => retry?.expectsReplies === true,
-  ages: () => false,
-  limits: () => false,
-  clients: () => true,
-  acceptProxy: () => false,
-  serverNames: () => false,
-  proxyProtocol: () => false,
-  balance: () => true,
-  capacity: () => false,
-  accessLog: () => false,
+/** Whether each is about a protocol; `only`: about UDP alone. */
+const isForUdp: Readonly<Record<keyof TrafficOptions, boolean | 'only'>> = {
+  // Of these one is.
+  retry: true,
+  ages: false,
+  limits: false,
+  clients: true,
+  acceptProxy: false,
+  serverNames: false,
+  proxyProtocol: false,
+  balance: true,
+  capacity: false,
+  accessLog: false,
+  udp: 'only',
 }
 
-const names = Object.keys(isForUdp) as readonly TrafficOption[]
+const names = Object.keys(isForUdp) as readonly (keyof TrafficOptions)[]
 
 /** Those that are about a protocol. */
 export const trafficOf = (
   options: TrafficOptions,
   protocol: 'TCP' | 'UDP' | 'SCTP',
-): TrafficOptions => {
-  const found: { -readonly [K in TrafficOption]?: TrafficOptions[K] } = {}
-  for (const name of names) take(found, options, name, protocol)
-  return found
-}
+): TrafficOptions =>
+  Object.fromEntries(
+    names
+      .filter(name => options[name] !== undefined && isAbout(options, name, protocol))
+      .map(name => [name, options[name]]),
+  )
 
-const take = <K extends TrafficOption>(
-  found: { -readonly [N in K]?: TrafficOptions[N] },
-  options: TrafficOptions,
-  name: K,
+const isAbout = (
+  { retry }: TrafficOptions,
+  name: keyof TrafficOptions,
   protocol: 'TCP' | 'UDP' | 'SCTP',
-): void => {
-  const option = options[name]
-  if (option === undefined) return
-  const isFor = protocol === 'TCP' || (protocol === 'UDP' && isForUdp[name](options))
-  if (isFor) found[name] = option
+): boolean => {
+  if (protocol === 'TCP') return isForUdp[name] !== 'only'
+  if (name === 'retry' && retry?.expectsReplies !== true) return false
+  return protocol === 'UDP' && isForUdp[name] !== false
 }
 
 /** Whether any is given. */

@@ -60,7 +60,9 @@ export class BindLog {
       }
       case 'listening':
         this.#failedAt.delete(key)
-        this.#say('listening', { servicePort, address })
+        // Its sockets take no IPv4 (IPV6_V6ONLY), unlike those of many programs.
+        const only = bind.address === '::' ? { only: 'IPv6' } : {}
+        this.#say('listening', { servicePort, address, ...only })
         return
       case 'closed':
         this.#say('closed', { servicePort, address, reason: state.reason })

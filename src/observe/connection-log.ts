@@ -31,6 +31,7 @@ const failures: ReadonlySet<Cause> = new Set([
   'PR',
   'PH',
   'PN',
+  'PO',
   'PL',
   'sQ',
   'KD',

@@ -24,6 +24,8 @@ export type Cause =
   | 'PH'
   /** No endpoints are for the TLS server that the client asks for, or for one that names none. */
   | 'PN'
+  /** It goes round: an endpoint leads back to the listener through other proxies. */
+  | 'PO'
   /** The client reset the connection while data flowed. */
   | 'CD'
   /** The endpoint reset the connection while data flowed. */
@@ -54,6 +56,7 @@ export const causeText: Readonly<Record<Cause, string>> = {
   PL: 'over a limit',
   PH: 'malformed, too long or late first bytes',
   PN: 'no endpoints for the server name',
+  PO: 'goes round through other proxies',
   CD: 'reset by the client',
   SD: 'reset by the endpoint',
   cD: 'client idle for too long',

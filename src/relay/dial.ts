@@ -5,8 +5,8 @@ import { Attempts, type DialAttempt, type Dialler } from './attempts.ts'
 import { noKeys, unservedKeys } from './early-close.ts'
 import type { Choice } from './front.ts'
 import { type ListenerEndpoints, restMs } from './listener-endpoints.ts'
-import { QueueWait } from './queue-wait.ts'
 import { type NextStep, RetryPlan } from './retry-plan.ts'
+import type { Waiting } from './connection-queue.ts'
 
 /** What a dial needs of its listener. */
 export type DialService<B extends Backend> = ListenerEndpoints<B> & {
@@ -376,3 +376,60 @@ export class Dial<B extends Backend, Socket, Connection> {
 
 const unservedDetail = ({ size }: ReadonlySet<string>): string =>
   size === 0 ? 'no endpoint answered' : 'each endpoint closed early or had no answer'
+
+/** A dial's waits for a place at an endpoint: all of them together last no longer than one may. */
+class QueueWait<B extends Backend> implements Waiting {
+  readonly choice: unknown
+  readonly #leave: (failed: ReadonlySet<string>) => boolean
+  /**
+   * Endpoints that failed just now. Without them one that refuses would be dialled again and again
+   * with no pause, for as long as the others are full.
+   */
+  #failed: ReadonlySet<string> = noKeys
+  /** Undefined while it does not wait. */
+  #since: number | undefined
+  /** Milliseconds of the waits before. */
+  #before = 0
+
+  /**
+   * `left`: keys of endpoints that are not for this client, which gets no place where others do.
+   * `leave`: `leaveForPlace`, but for endpoints that `failed`.
+   */
+  constructor(
+    choice: Choice<B>,
+    left: ReadonlySet<string>,
+    leave: (failed: ReadonlySet<string>) => boolean,
+  ) {
+    this.choice =
+      left.size === 0 ? choice : [choice.id, ...[...left].toSorted()].join(' ')
+    this.#leave = leave
+  }
+
+  leaveForPlace(): boolean {
+    return this.#leave(this.#failed)
+  }
+
+  /** A while is over. */
+  forgetFailed(): void {
+    this.#failed = noKeys
+  }
+
+  get since(): number | undefined {
+    return this.#since
+  }
+
+  begin(now: number, failed: ReadonlySet<string>): void {
+    this.#since = now
+    this.#failed = failed
+  }
+
+  end(now: number): void {
+    this.#before += now - (this.#since ?? now)
+    this.#since = undefined
+  }
+
+  /** How many milliseconds are left of `ms`. */
+  left(ms: number, now: number): number {
+    return ms - this.#before - (now - (this.#since ?? now))
+  }
+}

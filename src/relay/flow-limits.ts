@@ -31,6 +31,8 @@ export class FlowLimits<F extends LimitedFlow<F>> {
   readonly #limits: RelayLimits
   readonly #most: number
   readonly #ages = new FlowAges<F>(flow => flow.commonPlace)
+  /** Those that have flows. */
+  readonly #listeners = new Set<ListenerFlows<F>>()
   #timer: Timer | undefined
   #now = 0
 
@@ -58,7 +60,8 @@ export class FlowLimits<F extends LimitedFlow<F>> {
     return this.#ages.mostDispensable
   }
 
-  add(flow: F): void {
+  add(flow: F, listener: ListenerFlows<F>): void {
+    this.#listeners.add(listener)
     if (this.#timer === undefined) this.#schedule(tickMs)
     flow.touchedAt = this.#now
     this.#ages.push(flow)
@@ -81,19 +84,26 @@ export class FlowLimits<F extends LimitedFlow<F>> {
   #tick(): void {
     this.#timer = undefined
     this.#now = this.#clock.now()
-    const { udpReplyTimeout, udpTimeout } = this.#limits
     let left = mostInATurn
-    for (; left > 0; left -= 1) {
-      const flow = this.#overdue(this.#ages.oldestUnanswered, udpReplyTimeout)
-      if (flow === undefined) break
-      flow.unanswered()
-    }
-    for (; left > 0; left -= 1) {
-      const flow = this.#overdue(this.#ages.oldestAnswered, udpTimeout)
-      if (flow === undefined) break
-      flow.close()
+    for (const listener of this.#listeners) {
+      left = this.#endOverdue(listener, left)
+      if (listener.size === 0) this.#listeners.delete(listener)
     }
     if (this.#ages.size > 0) this.#schedule(left === 0 ? nextTurnMs : tickMs)
+  }
+
+  /** `most` at most; how many more may end in this turn. */
+  #endOverdue(listener: ListenerFlows<F>, most: number): number {
+    const { udpReplyTimeout, udpTimeout } = this.#limits
+    const { ages, idleMs } = listener
+    for (let left = most; left > 0; left -= 1) {
+      const silent = this.#overdue(ages.oldestUnanswered, idleMs ?? udpReplyTimeout)
+      const flow = silent ?? this.#overdue(ages.oldestAnswered, idleMs ?? udpTimeout)
+      if (flow === undefined) return left
+      if (flow === silent) flow.unanswered()
+      else flow.close()
+    }
+    return 0
   }
 
   /** `flow`, if it has been idle for longer than it may be. */
@@ -108,7 +118,9 @@ export class FlowLimits<F extends LimitedFlow<F>> {
 export class ListenerFlows<F extends LimitedFlow<F>> {
   readonly #all: FlowLimits<F>
   readonly #most: number
-  readonly #ages = new FlowAges<F>(flow => flow.ownPlace)
+  readonly ages = new FlowAges<F>(flow => flow.ownPlace)
+  /** Milliseconds, in place of both of the relay's limits. */
+  idleMs: number | undefined
 
   /** `most`: of this listener. */
   constructor(all: FlowLimits<F>, most: number) {
@@ -117,18 +129,18 @@ export class ListenerFlows<F extends LimitedFlow<F>> {
   }
 
   get size(): number {
-    return this.#ages.size
+    return this.ages.size
   }
 
   /** The flow in whose place alone there is room for one more. */
   get inTheWay(): F | undefined {
-    if (this.#ages.size >= this.#most) return this.#ages.mostDispensable
+    if (this.ages.size >= this.#most) return this.ages.mostDispensable
     return this.#all.isFull ? this.#all.mostDispensable : undefined
   }
 
   add(flow: F): void {
-    this.#all.add(flow)
-    this.#ages.push(flow)
+    this.#all.add(flow, this)
+    this.ages.push(flow)
   }
 
   /** It has had a datagram. */
@@ -145,13 +157,13 @@ export class ListenerFlows<F extends LimitedFlow<F>> {
   }
 
   remove(flow: F): void {
-    this.#ages.remove(flow)
+    this.ages.remove(flow)
     this.#all.remove(flow)
   }
 
   #push(flow: F, now: number): void {
     flow.touchedAt = now
-    this.#ages.push(flow)
+    this.ages.push(flow)
     this.#all.push(flow)
   }
 }

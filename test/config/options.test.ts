@@ -234,7 +234,7 @@ t.test('routes are parsed, and a bad one is refused with its flag', async t => {
     `--route=udp${good.slice(3)}`,
   ])
   t.match(route, [
-    { protocol: 'TCP', listen: { address: '127.0.0.1', port: 15432 } },
+    { protocol: 'TCP', listens: [{ address: '127.0.0.1', port: 15432 }] },
     { protocol: 'UDP', backends: [{ host: '10.0.0.5' }, { host: 'db.example' }] },
   ])
   t.match(

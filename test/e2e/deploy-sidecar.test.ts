@@ -90,7 +90,7 @@ for (const path of [native, job]) {
     const [command, ...args] = named(all, 'wait-for-database').args
     t.equal(command, 'wait')
     const waits = parseOptions('wait', args).for
-    t.equal(waits[0]?.port, route[0]?.listen.port)
+    t.equal(waits[0]?.port, route[0]?.listens[0].port)
     t.equal(waits[0]?.viaProxy, path === native, 'only a native sidecar is there by then')
   })
 }

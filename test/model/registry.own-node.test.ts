@@ -91,7 +91,7 @@ t.test('this node', async t => {
 
   t.test('the external policy says nothing of a route, which is internal', async t => {
     const spec = {
-      isRoute: true,
+      listens: [{ address: '10.0.0.1', port: 80 }],
       internalTrafficPolicy: 'Local',
       externalTrafficPolicy: 'Cluster',
     } as const

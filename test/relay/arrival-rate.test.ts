@@ -1,7 +1,7 @@
 import * as fc from 'fast-check'
 import t from 'tap'
 import { dueAfter } from '../../src/relay/arrival-rate.ts'
-import { newSharedRate, SharedRate } from '../../src/relay/shared-rate.ts'
+import { newSharedRate, SharedRate } from '../../src/relay/connection-limiter.ts'
 
 t.test('a second may have so many at once, and then they come evenly', async t => {
   for (const perSecond of [1, 3, 7, 10, 300, 999, 100_000]) {

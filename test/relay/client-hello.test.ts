@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process'
 import * as fc from 'fast-check'
 import t, { type Test } from 'tap'
 import { readClientHello } from '../../src/relay/client-hello.ts'
-import { ServerNames } from '../../src/relay/server-names.ts'
+import { ServerNames } from '../../src/relay/preface.ts'
 import { capturedHello, helloFor } from '../support/client-hello.ts'
 import { isInstalled } from '../support/installed.ts'
 

@@ -26,12 +26,12 @@ export const waitTarget: OptionType<WaitTarget, string> = textual(
   'ROUTE|HOST:PORT',
   text => {
     if (isUnix(text)) {
-      const [, socket = text] = /^([^=?]*)/.exec(text) ?? []
+      const [, socket = text] = /^([^=?]*?)(?:[=?]|,(?:tcp|unix):|$)/.exec(text) ?? []
       const fault = unixFault(socket)
       if (fault !== '') throw badValue(text, fault, example)
       return { text: socket, host: socket, port: 0, viaProxy: true }
     }
-    const [, scheme, listen = text] = /^([a-z]+):\/\/([^=?]*)/i.exec(text) ?? []
+    const [, scheme, listen = text] = /^([a-z]+):\/\/([^=?,]*)/i.exec(text) ?? []
     if (scheme?.toLowerCase() === 'udp')
       throw badValue(text, 'is UDP, where nothing says who listens', example)
     const parts = splitHostPort(listen)

@@ -2,7 +2,7 @@ import type { Placement, VipPlacement } from '../../capture/capture.ts'
 import { isOwnAddress } from '../../capture/local-addresses.ts'
 import type { Protocol } from '../../model/service.ts'
 import type { ServicePort, Vip } from '../../model/snapshot.ts'
-import { type AddressPort, isWildcard, joinHostPort } from '../../util/ip.ts'
+import { type AddressPort, familyOf, isWildcard, joinHostPort } from '../../util/ip.ts'
 import { isUnix, unixPlace } from '../../util/unix-address.ts'
 import { Refusal } from './carry-out.ts'
 import { shortName } from './named-service-ports.ts'
@@ -28,10 +28,10 @@ export const dialledVip = (
   const ofProtocol = all.filter(({ servicePort }) => servicePort.protocol === protocol)
   const isAt = ({ placed: { vip } }: DialledVip): boolean =>
     vip.port === dialled.port && unixPlace(vip.address) === unixPlace(dialled.address)
-  const onAny = ({ servicePort, placed: { vip } }: DialledVip): boolean =>
+  const onAny = ({ placed: { vip } }: DialledVip): boolean =>
     vip.port === dialled.port &&
     isWildcard(vip.address) &&
-    servicePort.family === familyOfAddress(dialled.address) &&
+    familyOf(vip.address) === familyOf(dialled.address) &&
     isOwnAddress(dialled.address)
   const found = ofProtocol.find(isAt) ?? ofProtocol.find(onAny)
   if (found !== undefined) return found
@@ -39,9 +39,6 @@ export const dialledVip = (
   const near = nearest(all, dialled)
   throw new Refusal(404, 'UNKNOWN_ADDRESS', `nothing is served at ${text}; ${near}`)
 }
-
-const familyOfAddress = (address: string): ServicePort['family'] =>
-  address.includes(':') ? 'IPv6' : 'IPv4'
 
 const nearest = (all: readonly DialledVip[], { address, port }: AddressPort): string => {
   const there = all.filter(

@@ -14,13 +14,13 @@ import type {
   RelayListener,
   RelayObserver,
   RelayStats,
+  Bind,
 } from '../relay.ts'
 import type { NewsObserver } from '../remote/news-reader.ts'
 import { askWorkers } from './main/ask-workers.ts'
 import { Figures } from './main/figures.ts'
 import { ListeningBudget } from './main/listening-budget.ts'
 import { OpenSockets, socketKey } from './main/open-sockets.ts'
-import { OwnBindsBook } from './main/own-binds-book.ts'
 import { Ports } from './main/ports.ts'
 import { Slots } from './main/slots.ts'
 import type { WorkerHandle, WorkerOwner } from './main/worker-handle.ts'
@@ -30,6 +30,8 @@ import { Descriptors, newDescriptorsMemory } from './shared/descriptors.ts'
 import { monotonicClock } from './shared/monotonic.ts'
 import { RestPages } from './shared/rest-pages.ts'
 import { loadSyscalls, type Syscalls } from '../../ffi/syscalls.ts'
+import { ownBindsOf } from '../own-binds.ts'
+import type { Order } from './orders.ts'
 
 export interface LinuxRelayDeps {
   /** Of the main thread; workers have their own. */
@@ -296,3 +298,44 @@ const killThisProcess = (): void => void process.kill(process.pid, 'SIGKILL')
 const besideThis: WorkerProgram = {
   file: new URL('./worker/worker-main.js', import.meta.url),
 }
+
+interface Sent {
+  readonly now: readonly Bind[]
+  /** What it had before, which is to be taken back. */
+  readonly before: readonly Bind[]
+}
+
+/** The addresses of UDP listeners that workers know; see `OwnBinds`. */
+class OwnBindsBook {
+  readonly #post: (order: Order) => void
+  readonly #sent = new Map<string, Sent>()
+
+  constructor(post: (order: Order) => void) {
+    this.#post = post
+  }
+
+  /** A listener is new or changed; `settle` is to follow when all are added. */
+  add(spec: RelayListener): void {
+    const added = ownBindsOf(spec)
+    const { now, before } = this.#sent.get(spec.id) ?? none
+    if (added.length + now.length + before.length === 0) return
+    this.#sent.set(spec.id, { now: added, before: [...before, ...now] })
+    if (added.length > 0) this.#post({ kind: 'own-binds', added, removed: [] })
+  }
+
+  /** Takes back what it had before; everything, if it is gone. */
+  settle(id: string, isGone: boolean): void {
+    const { now, before } = this.#sent.get(id) ?? none
+    const removed = isGone ? [...before, ...now] : before
+    if (isGone) this.#sent.delete(id)
+    else if (before.length > 0) this.#sent.set(id, { now, before: [] })
+    if (removed.length > 0) this.#post({ kind: 'own-binds', added: [], removed })
+  }
+
+  /** For a worker that knows nothing. */
+  all(): readonly Bind[] {
+    return [...this.#sent.values()].flatMap(({ now, before }) => now.concat(before))
+  }
+}
+
+const none: Sent = { now: [], before: [] }

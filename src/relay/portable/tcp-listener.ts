@@ -1,9 +1,9 @@
-import { createServer, type Socket } from 'node:net'
+import { createServer, type Socket, type Server } from 'node:net'
 import { isDeepStrictEqual } from 'node:util'
 import { isAmongAny } from '../../util/address-ranges.ts'
 import { addressWords } from '../../util/cidr.ts'
 import { joinHostPort } from '../../util/ip.ts'
-import { isUnix } from '../../util/unix-address.ts'
+import { isUnix, accessOf, unixPath } from '../../util/unix-address.ts'
 import { notWaited, type OpenNow } from '../access-log/access-entry.ts'
 import type { Backend } from '../backend.ts'
 import type { Cause } from '../cause.ts'
@@ -12,7 +12,13 @@ import type { Counted } from '../connection-limiter.ts'
 import { cutOf } from '../cut.ts'
 import type { Explanation, ExplainQuery } from '../explanation.ts'
 import { type Choice, turnedAway } from '../front.ts'
-import type { Preface, PrefaceRules } from '../preface.ts'
+import {
+  type Preface,
+  type PrefaceRules,
+  mostPrefaceBytes,
+  noRules,
+  prefaceMs,
+} from '../preface.ts'
 import { bindKey, type Bind, type ListenerStats, type RelayListener } from '../relay.ts'
 import { acceptGate } from './accept-gate.ts'
 import { Arrival } from './arrival.ts'
@@ -20,10 +26,14 @@ import type { Listening } from '../bind-set.ts'
 import type { Served } from './handover.ts'
 import { ListenerState, type Told } from './listener-state.ts'
 import type { ListenerOwner, PortListener, RelayEnv } from './port-listener.ts'
-import { PrefaceClient } from './preface-client.ts'
 import { reset } from './reset.ts'
-import { serve } from './serve.ts'
 import { type ConnectionContext, TcpConnection } from './tcp-connection.ts'
+import { abstractPlace } from '../../util/connect-to.ts'
+import { listenAt } from '../../util/listen-at.ts'
+import { placeSocket } from '../../util/placed-socket.ts'
+import type { Clock, Timer } from '../../util/clock.ts'
+import { errorCode } from '../../util/error-code.ts'
+import { GrowingBytes } from '../../util/growing-bytes.ts'
 
 /** Each connection holds one descriptor for the client and one for the backend. */
 const fdsPerConnection = 2
@@ -323,3 +333,118 @@ export class TcpListener implements PortListener {
 
 const keyOf = ({ source }: Arrival): ClientKey =>
   clientKey(addressWords(source.address) ?? [])
+
+/** The kernel caps it at net.core.somaxconn. */
+const backlog = 4096
+
+/** Has a server listen on an address of TCP, or on a unix socket. */
+const serve = async (server: Server, bind: Bind): Promise<Served> => {
+  const { address, port } = bind
+  const close = (): void => void server.close()
+  if (!isUnix(address)) {
+    const where = { host: address, port, backlog, ipv6Only: true, exclusive: true }
+    await listenAt(server, where)
+    return { server, close }
+  }
+  const path = unixPath(address)
+  if (path.startsWith('\0')) {
+    await listenAt(server, { ...abstractPlace(path), backlog })
+    return { server, close }
+  }
+  try {
+    const file = await placeSocket(path, accessOf(address), draft =>
+      listenAt(server, { path: draft, backlog }),
+    )
+    return {
+      server,
+      close: () => {
+        file.remove()
+        close()
+      },
+    }
+  } catch (error) {
+    if (server.listening) close()
+    throw error
+  }
+}
+
+interface PrefaceContext {
+  readonly clock: Clock
+  readonly state: Pick<ListenerState, 'preface'>
+  /** All of it is there; the socket still has what is for the endpoint. */
+  read(preface: Preface): void
+  refused(cause: Cause, detail: string): void
+}
+
+/** A client that has to say something before an endpoint is chosen for it. */
+class PrefaceClient {
+  readonly #arrival: Arrival
+  readonly #socket: Socket
+  readonly #hasHeader: boolean
+  readonly #context: PrefaceContext
+  readonly #said = new GrowingBytes(mostPrefaceBytes)
+  readonly #timer: Timer
+  /** How many of its requests were answered. */
+  #answered = 0
+
+  /** `hasHeader`: it begins with a header of the PROXY protocol. */
+  constructor(arrival: Arrival, hasHeader: boolean, context: PrefaceContext) {
+    this.#arrival = arrival
+    this.#socket = arrival.socket
+    this.#hasHeader = hasHeader
+    this.#context = context
+    const late = `not whole after ${prefaceMs / 1000} s`
+    this.#timer = context.clock.setTimeout(() => this.#refuse('PH', late), prefaceMs)
+    this.#socket.on('data', this.#data).on('end', this.#ended).on('error', this.#failed)
+  }
+
+  kill(): void {
+    this.#refuse('KD', 'drain time over')
+  }
+
+  readonly #data = (chunk: Buffer): void => {
+    this.#said.add(chunk)
+    const { bytes } = this.#said
+    // By what holds now, as the choice that follows is.
+    const rules = this.#context.state.preface ?? noRules
+    const found = rules.read(bytes, this.#hasHeader, answers => {
+      this.#socket.write(answers.slice(this.#answered))
+      this.#answered = answers.length
+    })
+    if (typeof found === 'string') this.#refuse('PH', found)
+    else if (found !== undefined) this.#take(found, bytes.subarray(found.headerBytes))
+  }
+
+  readonly #ended = (): void => this.#left('closed')
+
+  readonly #failed = (error: Error): void => this.#left(errorCode(error))
+
+  /** Who has said nothing has only looked whether somebody listens. */
+  #left(detail: string): void {
+    this.#refuse(this.#said.length === 0 ? 'CC' : 'PH', detail)
+  }
+
+  #take(preface: Preface, rest: Buffer): void {
+    this.#end()
+    this.#arrival.tell(preface)
+    this.#socket.pause()
+    if (rest.length > 0) this.#socket.unshift(rest)
+    this.#context.read(preface)
+    if (!this.#socket.destroyed) this.#socket.resume()
+  }
+
+  #refuse(cause: Cause, detail: string): void {
+    this.#end()
+    // What comes of its end is nobody's any more.
+    this.#socket.on('error', () => {})
+    this.#context.refused(cause, detail)
+  }
+
+  #end(): void {
+    this.#context.clock.clearTimeout(this.#timer)
+    this.#socket
+      .off('data', this.#data)
+      .off('end', this.#ended)
+      .off('error', this.#failed)
+  }
+}

@@ -108,10 +108,10 @@ export class UdpFlow implements LimitedFlow<UdpFlow> {
     else this.#owner.counters.countDrop('send-failed')
   }
 
-  /** Goes to an endpoint that did not refuse yet; when it can't, it is closed, and why. */
-  move(): 'moved' | DropReason {
+  /** Goes to `first`, or an endpoint that did not refuse yet; when it can't, it is closed, and why. */
+  move(first?: Backend): 'moved' | DropReason {
     this.#disconnect()
-    const backend = this.#owner.pick(this, this.#refusedBy)
+    const backend = first ?? this.#owner.pick(this, this.#refusedBy)
     if (backend === undefined) {
       this.close()
       if (this.#refusedBy.size === 0) return 'no-endpoint'

@@ -34,6 +34,7 @@ export class UdpListener implements PortListener, FlowOwner {
     this.#owner = owner
     this.#state = new ListenerState(env, spec, bind => this.#open(bind))
     this.#flows = new ListenerFlows(env.udpFlows, env.limits.udpMaxFlowsPerPort)
+    this.#flows.idleMs = spec.udp?.idleMs
   }
 
   get counters(): Counters {
@@ -43,6 +44,7 @@ export class UdpListener implements PortListener, FlowOwner {
   /** In slices: to move a flow costs a socket, and there may be thousands. */
   async update(spec: RelayListener): Promise<void> {
     this.#state.take(spec)
+    this.#flows.idleMs = spec.udp?.idleMs
     const open = [...this.#sockets.values()].flatMap(listening =>
       Array.from(listening.flows.values(), flow => ({ flow, listening })),
     )
@@ -115,9 +117,10 @@ export class UdpListener implements PortListener, FlowOwner {
   }
 
   closed(flow: UdpFlow): void {
-    const flows = this.#sockets.get(flow.front)?.flows
+    const { flows, turns } = this.#sockets.get(flow.front) ?? {}
     if (flows?.get(flow.key) !== flow) return
     flows.delete(flow.key)
+    turns?.delete(flow.key.split(' ', 2).join(' '))
     this.#flows.remove(flow)
     this.#env.budget.release(1)
   }
@@ -150,7 +153,8 @@ export class UdpListener implements PortListener, FlowOwner {
 
   #serve(socket: Socket, bind: Bind): Listening {
     const flows = new Map<string, UdpFlow>()
-    const listening = { bind: bindKey(bind), address: bind.address, flows }
+    const turns: ListeningSocket['turns'] = new Map()
+    const listening = { bind: bindKey(bind), address: bind.address, flows, turns }
     this.#sockets.set(socket, listening)
     socket.on('error', error => this.#env.observer.fault(this.#state.spec.name, error))
     socket.on('message', (message, from) =>
@@ -170,9 +174,35 @@ export class UdpListener implements PortListener, FlowOwner {
     message: Buffer,
     from: RemoteInfo,
   ): void {
-    const key = `${from.address} ${from.port}`
-    const flow = listening.flows.get(key) ?? this.#begin(front, listening, key, from)
-    flow?.send(message)
+    const { flows } = listening
+    const client = `${from.address} ${from.port}`
+    const turn = this.#turn(listening, client, from.address)
+    const key = turn === undefined ? client : `${client} ${turn.key}`
+    const flow = flows.get(key) ?? this.#begin(front, listening, key, from, turn)
+    if (flow === undefined) return void listening.turns.delete(client)
+    // It was refused there, or is to try again.
+    if (turn !== undefined && flow.backend !== turn) flow.move(turn)
+    flow.send(message)
+  }
+
+  /** With `udp.spread` a client has a flow for each endpoint: whose turn it is. */
+  #turn(
+    listening: ListeningSocket,
+    client: string,
+    address: string,
+  ): Backend | undefined {
+    const { spread } = this.#state.spec.udp ?? {}
+    if (spread === undefined) return undefined
+    const { turns } = listening
+    const { backend, left } = turns.get(client) ?? { backend: undefined, left: 0 }
+    if (left > 0 && backend !== undefined) {
+      turns.set(client, { backend, left: left - 1 })
+      return backend
+    }
+    const choice = this.#admit(listening, address)
+    const next = choice && this.#state.balancer.pick(address, undefined, choice.among)
+    if (next !== undefined) turns.set(client, { backend: next, left: spread - 1 })
+    return next
   }
 
   #begin(
@@ -180,6 +210,7 @@ export class UdpListener implements PortListener, FlowOwner {
     listening: ListeningSocket,
     key: string,
     from: RemoteInfo,
+    first?: Backend,
   ): UdpFlow | undefined {
     if (!this.#accepting) return this.#drop('draining')
     // Port 0 can't be answered (RFC 768), and a datagram "from" a listener of
@@ -194,7 +225,7 @@ export class UdpListener implements PortListener, FlowOwner {
     listening.flows.set(key, flow)
     this.counters.add('accepted', 1)
     this.#flows.add(flow)
-    const result = flow.move()
+    const result = flow.move(first)
     return result === 'moved' ? flow : this.#drop(result)
   }
 
@@ -232,6 +263,8 @@ interface ListeningSocket {
   /** `bindKey` of its address. */
   readonly bind: string
   readonly address: string
-  /** By the client's `address port`. */
+  /** By the client's `address port`, with the endpoint behind it where there are `turns`. */
   readonly flows: Map<string, UdpFlow>
+  /** By the client's `address port`. */
+  readonly turns: Map<string, { readonly backend: Backend; readonly left: number }>
 }

@@ -1,8 +1,14 @@
-import type { ListenerStats, Relay, RelayListener, RelayStats } from '../relay.ts'
+import type {
+  ListenerStats,
+  Relay,
+  RelayListener,
+  RelayStats,
+  RelayFront,
+} from '../relay.ts'
 import type { Call, StatsPage } from './messages.ts'
 import type { Outbox } from '../remote/outbox.ts'
-import { withOwnRanges } from './own-ranges.ts'
 import { packListener } from './packed-stats.ts'
+import { type AddressRanges, ownRanges } from '../../util/address-ranges.ts'
 
 /** Listeners and endpoints of one page: about a millisecond's work at either end. */
 const pageWeight = 1000
@@ -95,3 +101,33 @@ export class RelayServer {
     return gone
   }
 }
+
+/**
+ * A listener that has come from another process, with ranges of clients in memory of their own. As they
+ * came they are parts of the whole message, which would be copied for each thread that is told of them.
+ */
+export const withOwnRanges = (listener: RelayListener): RelayListener => {
+  const { clients, fronts } = listener
+  const isSelective = fronts.some(({ allowedClients }) => allowedClients !== undefined)
+  if (clients === undefined && !isSelective) return listener
+  return {
+    ...listener,
+    fronts: fronts.map(withOwn),
+    ...(clients && {
+      clients: {
+        deny: allOwn(clients.deny),
+        allow: allOwn(clients.allow),
+        probers: allOwn(clients.probers),
+      },
+    }),
+  }
+}
+
+const withOwn = (front: RelayFront): RelayFront => ({
+  ...front,
+  allowedClients: front.allowedClients && ownRanges(front.allowedClients),
+})
+
+const allOwn = (
+  all: readonly AddressRanges[] | undefined,
+): readonly AddressRanges[] | undefined => all?.map(ownRanges)

@@ -10,6 +10,7 @@ import {
   decodeTraffic,
   endpointOptions,
   idleOptions,
+  udpOptions,
 } from '../options/endpoint-options.ts'
 import { flagName, fromText } from '../options/option-text.ts'
 import { checkedText } from '../options/option-kinds.ts'
@@ -104,7 +105,8 @@ export const readAnnotations = (
 
 /** Where no port can have an option. */
 const withoutPort = (option: string, protocols: readonly Protocol[]): string => {
-  const those: readonly Protocol[] = forUdp.has(option) ? ['TCP', 'UDP'] : ['TCP']
+  const forBoth: readonly Protocol[] = forUdp.has(option) ? ['TCP', 'UDP'] : ['TCP']
+  const those = Object.hasOwn(udpOptions, option) ? (['UDP'] as const) : forBoth
   return protocols.length === 0 || protocols.some(one => those.includes(one))
     ? ''
     : `does nothing, as the Service has no ${those.join(' or ')} port`

@@ -1,15 +1,149 @@
 import * as v from 'valibot'
 import { checkShape } from '../../health/check-option.ts'
 import type { CheckEffects } from '../../model/service.ts'
-import type { TrafficOptions } from '../../model/traffic.ts'
+import type {
+  TrafficOptions,
+  UdpOptions,
+  ConnectionAges,
+  ConnectionLimits,
+  CapacityOptions,
+  BalanceOptions,
+} from '../../model/traffic.ts'
 import { peek } from '../../util/json.ts'
 import { isNot } from '../../util/schema.ts'
-import { ageOptions, decodeAges } from './age-options.ts'
 import { proxyOptions } from './proxy-options.ts'
-import { balanceOptions, decodeBalance } from './balance-options.ts'
-import { capacityOptions, decodeCapacity, queuesNothing } from './capacity-options.ts'
-import { decodeLimits, limitOptions } from './limit-options.ts'
+import { described, type Given, countOf, durationText, msOf } from './option-kinds.ts'
 import { decodeRetry, replaysNothing, retryOptions } from './retry-options.ts'
+
+/** Which endpoint a new connection goes to. */
+const balanceOptions = {
+  balance: described(
+    v.picklist(
+      ['round-robin', 'least-connections', 'random', 'maglev'],
+      isNot('round-robin, least-connections, random or maglev'),
+    ),
+    'Which endpoint a new connection goes to; `round-robin` by default. `least-connections`: the one with the fewest connections of all workers. `maglev`: by the address of the client alone, the same on every node and after a restart.',
+    'least-connections',
+  ),
+  slowStart: described(
+    durationText(1000, 3_600_000, 'from 1s to 1h', '30s'),
+    'Off by default. How long an endpoint that was down for 10 s or more, or is new beside others, takes to get its full share, beginning with a tenth. Not with `maglev`.',
+  ),
+}
+
+/** Undefined where nothing is asked for. */
+const decodeBalance = (raw: Given<typeof balanceOptions>): BalanceOptions | undefined => {
+  const { balance, slowStart } = raw
+  if (balance === undefined && slowStart === undefined) return undefined
+  return {
+    by: balance ?? 'round-robin',
+    ...(slowStart !== undefined && { slowStartMs: msOf(slowStart) }),
+  }
+}
+
+/** How many connections each endpoint may have. */
+export const capacityOptions = {
+  maxConnections: described(
+    countOf('connections', 1_000_000, 80),
+    'TCP only. How many connections each endpoint may have, over all workers. When all have so many, clients wait.',
+  ),
+  queue: described(
+    durationText(0, 3_600_000, 'from 0s to 1h', '5s'),
+    'How long a client waits for a place at an endpoint, first come, first served; 5s by default. Then it is reset (cause `sQ`).',
+  ),
+  mostQueued: described(
+    countOf('clients', 65_536, 1024),
+    'How many clients wait for a place at most; 1024 by default. The next one is reset.',
+  ),
+}
+
+/** Undefined where endpoints have no limit. */
+const decodeCapacity = (
+  raw: Given<typeof capacityOptions>,
+): CapacityOptions | undefined => {
+  const { maxConnections, queue = '5s', mostQueued = 1024 } = raw
+  if (maxConnections === undefined) return undefined
+  return { maxConnections, queueMs: msOf(queue) ?? 0, mostQueued }
+}
+
+const mostCounted = 1_000_000
+
+/** How many connections are taken. */
+export const limitOptions = {
+  maxRouteConnections: described(
+    countOf('connections', mostCounted, 1000),
+    'TCP only; any number by default. How many connections are open at most; one that comes beyond that is reset.',
+  ),
+  maxRouteRate: described(
+    countOf('connections a second', mostCounted, 200),
+    'TCP only; any number by default. How many connections may come in a second, as many of them at once; others are reset.',
+  ),
+  maxClientConnections: described(
+    countOf('connections', mostCounted, 20),
+    'TCP only; any number by default. How many a client address may have open at most.',
+  ),
+  maxClientRate: described(
+    countOf('connections a second', mostCounted, 10),
+    'TCP only; any number by default. How many may come from a client address in a second.',
+  ),
+}
+
+/** Of options without faults; undefined where none is given. */
+const decodeLimits = (raw: Given<typeof limitOptions>): ConnectionLimits | undefined => {
+  const limits: ConnectionLimits = {
+    routeConnections: raw.maxRouteConnections,
+    routeRate: raw.maxRouteRate,
+    clientConnections: raw.maxClientConnections,
+    clientRate: raw.maxClientRate,
+  }
+  return Object.values(limits).every(limit => limit === undefined) ? undefined : limits
+}
+
+/** From a second to a week. */
+const bounds = [1000, 604_800_000] as const
+const form = 'from 1s to 168h'
+
+/** How long connections may be there. */
+export const ageOptions = {
+  idleTimeout: described(
+    durationText(...bounds, form, '1h'),
+    'TCP only; `--tcp-idle-timeout` by default. A connection in which no byte has moved for so long is ended, half-closed or not.',
+  ),
+  lifetime: described(
+    durationText(...bounds, form, '24h'),
+    'TCP only; none by default. How long a connection lasts, less up to a tenth of that, each its own. It is ended at its next quiet moment, at the latest 30 s after.',
+  ),
+}
+
+/** Of options without faults; undefined where none is given. */
+const decodeAges = ({
+  idleTimeout,
+  lifetime,
+}: Given<typeof ageOptions>): ConnectionAges | undefined =>
+  idleTimeout === undefined && lifetime === undefined
+    ? undefined
+    : { idleMs: msOf(idleTimeout), lifetimeMs: msOf(lifetime) }
+
+/** How the flows of UDP clients are treated. */
+export const udpOptions = {
+  udpIdleTimeout: described(
+    durationText(...bounds, form, '5m'),
+    'UDP only; `--udp-reply-timeout` before the first reply and `--udp-timeout` after it by default. A flow without a datagram for so long ends, in place of both: the next datagram begins another. So long an endpoint may also take for its first reply.',
+  ),
+  udpSpread: described(
+    countOf('datagrams', 1_000_000, 1),
+    'UDP only; off by default: a client stays at one endpoint. After so many datagrams of a client its next ones go to the next endpoint, as of one-way senders (syslog, statsd, NetFlow). Replies of all of them come back. A client has a flow, and a descriptor, for each endpoint. Not with `affinity` or `maglev`.',
+  ),
+}
+
+/** Of options without faults; undefined where none is given. */
+const decodeUdp = ({
+  udpIdleTimeout,
+  udpSpread,
+}: Given<typeof udpOptions>): UdpOptions | undefined =>
+  udpIdleTimeout === undefined && udpSpread === undefined
+    ? undefined
+    : { idleMs: msOf(udpIdleTimeout), spread: udpSpread }
 
 // The one definition of how clients and endpoints are treated: by the options of a route, and
 // by the annotations of a Service. Only checks, as in decode/fields.ts.
@@ -22,39 +156,27 @@ export const endpointOptions = {
   ...balanceOptions,
   ...capacityOptions,
   ...limitOptions,
-  check: v.pipe(
+  ...udpOptions,
+  check: described(
     checkShape,
-    v.description(
-      'How each endpoint is checked, every 2 s: `tcp`, `http://:8008/primary`, `postgres`, `redis` or `mysql`, or an object. One that is down gets no new connections; see below.',
-    ),
-    v.examples(['http://:8008/primary']),
+    'How each endpoint is checked, every 2 s: `tcp`, `http://:8008/primary`, `postgres`, `redis` or `mysql`, or an object. One that is down gets no new connections; see below.',
+    'http://:8008/primary',
   ),
-  onDown: v.pipe(
+  onDown: described(
     v.picklist(['keep', 'reset'], isNot('keep or reset')),
-    v.description(
-      'What becomes of the connections to an endpoint that goes down: they are kept, or reset. With a check for a role `reset` is what you want: the former primary answers, and takes no writes.',
-    ),
-    v.examples(['reset']),
+    'What becomes of the connections to an endpoint that goes down: they are kept, or reset. With a check for a role `reset` is what you want: the former primary answers, and takes no writes.',
+    'reset',
   ),
-  whenAllDown: v.pipe(
+  whenAllDown: described(
     v.picklist(['try', 'refuse'], isNot('try or refuse')),
-    v.description(
-      'Which endpoints get new connections while a check finds all of them down: all, as one may serve all the same (`try`), or none (`refuse`: clients are refused, or wait with `hold`). `refuse` is the default where the check asks for a role: `http`, `send` and `expect`, a Redis role; `try` with the others.',
-    ),
-    v.examples(['refuse']),
+    'Which endpoints get new connections while a check finds all of them down: all, as one may serve all the same (`try`), or none (`refuse`: clients are refused, or wait with `hold`). `refuse` is the default where the check asks for a role: `http`, `send` and `expect`, a Redis role; `try` with the others.',
+    'refuse',
   ),
-  onBack: v.pipe(
+  onBack: described(
     v.picklist(['keep', 'reset'], isNot('keep or reset')),
-    v.description(
-      'TCP only. What becomes of the connections to a backup, an endpoint of a later tier or of weight 0, when a check finds one up again that goes before it: they are kept, which is the default, or reset.',
-    ),
-    v.examples(['reset']),
+    'TCP only. What becomes of the connections to a backup, an endpoint of a later tier or of weight 0, when a check finds one up again that goes before it: they are kept, which is the default, or reset.',
+    'reset',
   ),
-}
-
-/** Of options that are each there or not. */
-export type Given<Schemas extends Readonly<Record<string, v.GenericSchema>>> = {
-  readonly [Name in keyof Schemas]?: v.InferOutput<Schemas[Name]> | undefined
 }
 
 export const decodeEffects = ({
@@ -80,12 +202,20 @@ export const decodeTraffic = (
   balance: decodeBalance(raw),
   capacity: decodeCapacity(raw),
   limits: decodeLimits(raw),
+  udp: decodeUdp(raw),
 })
 
 /** The same of UDP options. */
 export const decodeUdpTraffic = (
-  raw: Given<Pick<typeof endpointOptions, 'balance' | 'slowStart'>>,
-): TrafficOptions => ({ retry: udpRetry, balance: decodeBalance(raw) })
+  raw: Given<
+    Pick<typeof endpointOptions, 'balance' | 'slowStart' | keyof typeof udpOptions>
+  >,
+): TrafficOptions => ({
+  // One-way senders get no replies.
+  retry: raw.udpSpread === undefined ? udpRetry : undefined,
+  balance: decodeBalance(raw),
+  udp: decodeUdp(raw),
+})
 
 /** An endpoint that answers nothing has failed where others answer. */
 const udpRetry = { earlyClose: false, replay: 0, expectsReplies: true }
@@ -120,11 +250,21 @@ export const idleOptions = (
       message:
         'does nothing with maglev, which gives each endpoint its clients; leave it out',
     })
-  for (const name of queuesNothing(raw)) {
+  const isKept = peek(raw, 'balance') === 'maglev' || Object.hasOwn(raw, 'affinity')
+  if (Object.hasOwn(raw, 'udpSpread') && isKept)
     idle.push({
-      name,
-      message: `does nothing without ${nameOf('maxConnections')}; give that, too`,
+      name: 'udpSpread',
+      message:
+        'does nothing with affinity or maglev, which give each client its endpoint; leave it out',
     })
-  }
+  for (const name of ['queue', 'mostQueued'] as const)
+    if (
+      v.is(capacityOptions[name], peek(raw, name)) &&
+      !Object.hasOwn(raw, 'maxConnections')
+    )
+      idle.push({
+        name,
+        message: `does nothing without ${nameOf('maxConnections')}; give that, too`,
+      })
   return idle
 }

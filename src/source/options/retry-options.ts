@@ -3,7 +3,7 @@ import type { RetryOptions } from '../../model/traffic.ts'
 import { parseBytes } from '../../util/bytes.ts'
 import { peek } from '../../util/json.ts'
 import { isNot } from '../../util/schema.ts'
-import { countOf, durationText, msOf } from './option-kinds.ts'
+import { described, countOf, durationText, msOf, type Given } from './option-kinds.ts'
 
 const mostReplay = 64 * 1024
 
@@ -13,9 +13,6 @@ const readReplay = (given: string | number): number | undefined => {
   return size !== undefined && size <= mostReplay ? size : undefined
 }
 
-/** A day: longer than any failover, and short enough for a number that is a mistake. */
-const longestHoldMs = 86_400_000
-
 /** Shorter is within what a network loses; longer than any client waits. */
 const answerBounds = [100, 60_000] as const
 
@@ -23,49 +20,39 @@ const replayForm = 'a number of bytes from 0 to 64KiB, like 1k or 4KiB'
 
 /** What is done for clients of an endpoint that does not serve. */
 export const retryOptions = {
-  retryEarlyClose: v.pipe(
+  retryEarlyClose: described(
     v.boolean(isNot('true or false')),
-    v.description(
-      'TCP only; on by default. A connection that an endpoint accepts and ends before it has said anything goes to the next endpoint, as if it had been refused.',
-    ),
-    v.examples([false]),
+    'TCP only; on by default. A connection that an endpoint accepts and ends before it has said anything goes to the next endpoint, as if it had been refused.',
+    false,
   ),
-  replay: v.pipe(
-    v.union([v.string(), v.number()], isNot(replayForm)),
-    v.check(given => readReplay(given) !== undefined, isNot(replayForm)),
-    v.metadata({ pattern: String.raw`^\d+(k|Ki|KiB|B)?$` }),
-    v.description(
-      'TCP only; 0 by default, at most 64KiB. A connection whose client has said no more than so many bytes is retried all the same, and the next endpoint is told them again: they may be heard twice. Give `4k` where clients begin with TLS: a ClientHello with post-quantum keys has 1.5 KiB and more.',
+  replay: described(
+    v.pipe(
+      v.union([v.string(), v.number()], isNot(replayForm)),
+      v.check(given => readReplay(given) !== undefined, isNot(replayForm)),
+      v.metadata({ pattern: String.raw`^\d+(k|Ki|KiB|B)?$` }),
     ),
-    v.examples(['1k']),
+    'TCP only; 0 by default, at most 64KiB. A connection whose client has said no more than so many bytes is retried all the same, and the next endpoint is told them again: they may be heard twice. Give `4k` where clients begin with TLS: a ClientHello with post-quantum keys has 1.5 KiB and more.',
+    '1k',
   ),
-  answerWithin: v.pipe(
+  answerWithin: described(
     durationText(...answerBounds, 'from 100ms to 60s', '2s'),
-    v.description(
-      'TCP only; off by default. How long an endpoint may take for its first byte after the client has spoken. One that takes longer has failed, as if it had closed early; where `replay` covers what the client has said, the next endpoint is told it.',
-    ),
+    'TCP only; off by default. How long an endpoint may take for its first byte after the client has spoken. One that takes longer has failed, as if it had closed early; where `replay` covers what the client has said, the next endpoint is told it.',
   ),
-  hold: v.pipe(
-    durationText(0, longestHoldMs, 'from 0s to 24h', '30s'),
-    v.description(
-      'TCP only; 0s by default. How long a client waits for an endpoint to come back, counted from its connection, when none could be connected to. Endpoints are tried again every second or sooner.',
-    ),
+  hold: described(
+    durationText(0, 86_400_000, 'from 0s to 24h', '30s'),
+    'TCP only; 0s by default. How long a client waits for an endpoint to come back, counted from its connection, when none could be connected to. Endpoints are tried again every second or sooner.',
   ),
-  mostHeld: v.pipe(
+  mostHeld: described(
     countOf('clients', 65_536, 256),
-    v.description(
-      'How many clients wait at most; 256 by default. The next one is reset.',
-    ),
+    'How many clients wait at most; 256 by default. The next one is reset.',
   ),
 }
 
-type Raw = {
-  readonly [Name in keyof typeof retryOptions]?:
-    v.InferOutput<(typeof retryOptions)[Name]> | undefined
-} & { readonly check?: unknown }
-
 /** Of options without faults. `earlyClose`: what holds where retryEarlyClose is not given. */
-export const decodeRetry = (raw: Raw, earlyClose: boolean): RetryOptions => ({
+export const decodeRetry = (
+  raw: Given<typeof retryOptions> & { readonly check?: unknown },
+  earlyClose: boolean,
+): RetryOptions => ({
   earlyClose: raw.retryEarlyClose ?? earlyClose,
   replay: readReplay(raw.replay ?? 0) ?? 0,
   ...(raw.answerWithin !== undefined && { answerMs: msOf(raw.answerWithin) }),

@@ -2,20 +2,21 @@ import { decodeCheck, readCheck } from '../../health/check-option.ts'
 import { readLogDestination } from '../../model/access-log.ts'
 import type { Protocol } from '../../model/service.ts'
 import { rangesOf } from '../../util/address-ranges.ts'
-import { joinHostPort } from '../../util/ip.ts'
+import { type AddressPort, joinHostPort } from '../../util/ip.ts'
 import { peek } from '../../util/json.ts'
 import { show } from '../../util/printable.ts'
 import { isUnix, unixPlace } from '../../util/unix-address.ts'
-import { ageOptions } from '../options/age-options.ts'
-import { acceptOptions, proxyOptions } from '../options/proxy-options.ts'
-import { capacityOptions } from '../options/capacity-options.ts'
 import {
+  ageOptions,
   decodeEffects,
   decodeTraffic,
   decodeUdpTraffic,
   idleOptions,
+  udpOptions,
+  limitOptions,
+  capacityOptions,
 } from '../options/endpoint-options.ts'
-import { limitOptions } from '../options/limit-options.ts'
+import { acceptOptions, proxyOptions } from '../options/proxy-options.ts'
 import { accessLogOptions, decodeAccessLog } from '../options/access-log-options.ts'
 import { msOf } from '../options/option-kinds.ts'
 import { retryOptions } from '../options/retry-options.ts'
@@ -53,18 +54,24 @@ const listenText = (
 
 /** A route that has no faults. `text` is what it is called in messages, if not by name. */
 export const decodeRoute = (raw: RawRoute, text?: string): Route => {
-  const { protocol, ...listen } = readListen(raw.listen) as Listen
+  const all = listensOf(raw).map(({ listen }) => listen)
+  const [first, ...more] = all as [Listen, ...Listen[]]
+  const { protocol } = first
   const tiers = raw.tiers ?? [raw.endpoints ?? []]
   const backends = tiers.flatMap((targets, tier) =>
     targets.map((given): RouteBackend => ({ ...(readTarget(given) as Target), tier })),
   )
-  const name = raw.name ?? nameByListen({ protocol, ...listen })
+  const name = raw.name ?? nameByListen(first)
+  const placed = ({ address, port }: Listen): AddressPort => ({
+    address: socketAddress(address, raw),
+    port,
+  })
   const pools = poolsOf(raw)
   return {
-    text: text ?? raw.name ?? listenText(protocol, listen),
+    text: text ?? raw.name ?? all.map(one => listenText(protocol, one)).join(','),
     name,
     protocol,
-    listen: { address: socketAddress(listen.address, raw), port: listen.port },
+    listens: [placed(first), ...more.map(placed)],
     backends: pools === undefined ? backends : allOf(backends, pools),
     ...(pools !== undefined && {
       pools,
@@ -107,19 +114,44 @@ const listsOf = ({ allow, deny, probers }: RawRoute): Route['lists'] =>
  */
 export const routeFaults = (raw: unknown): ShapeFault[] => {
   if (typeof raw !== 'object' || raw === null || Array.isArray(raw)) return []
-  const given = peek(raw, 'listen')
-  const read = typeof given === 'string' ? readListen(given) : ''
-  const listen = typeof read === 'string' ? undefined : read
+  const placed = listensOf(raw)
+  const listens = placed.map(({ listen }) => listen)
+  const [protocol] = listens.map(listen => listen.protocol)
   return [
+    ...listenFaults(placed),
     ...placeFaults(raw),
-    ...targetFaults(targetsOf(raw), listen),
-    ...poolFaults(raw, listen),
-    ...udpFaults(raw, listen?.protocol),
-    ...unixFaults(raw, listen, targetsOf(raw)),
-    ...idleFaults(raw, listen?.protocol),
-    ...(listen?.protocol === 'UDP' ? [] : logFaults(raw)),
+    ...targetFaults(targetsOf(raw), listens),
+    ...poolFaults(raw, listens),
+    ...protocolFaults(raw, protocol),
+    ...unixFaults(raw, listens, targetsOf(raw)),
+    ...idleFaults(raw, protocol),
+    ...(protocol === 'UDP' ? [] : logFaults(raw)),
   ]
 }
+
+interface PlacedListen {
+  readonly listen: Listen
+  readonly path: ShapeFault['path']
+}
+
+/** Those that can be read. */
+const listensOf = (raw: object): readonly PlacedListen[] => {
+  const given = peek(raw, 'listen')
+  const texts: readonly unknown[] = Array.isArray(given) ? given : [given]
+  return texts.flatMap((text, i) => {
+    const listen = typeof text === 'string' ? readListen(text) : ''
+    const path = Array.isArray(given) ? ['listen', i] : ['listen']
+    return typeof listen === 'string' ? [] : [{ listen, path }]
+  })
+}
+
+const listenFaults = ([first, ...others]: readonly PlacedListen[]): ShapeFault[] =>
+  others
+    .filter(({ listen }) => listen.protocol !== first?.listen.protocol)
+    .map(({ listen, path }) => ({
+      path,
+      message: `is ${listen.protocol} beside ${first?.listen.protocol}; give a route for each protocol`,
+    }))
 
 const placeFaults = (raw: object): ShapeFault[] => {
   const hasEndpoints = Object.hasOwn(raw, 'endpoints')
@@ -149,7 +181,7 @@ const targetsOf = (raw: object): PlacedTarget[] => {
 
 const targetFaults = (
   targets: readonly PlacedTarget[],
-  listen: Listen | undefined,
+  listens: readonly Listen[],
 ): ShapeFault[] => {
   const seen = new Set<string>()
   return targets.flatMap(({ path, ...target }) => {
@@ -158,21 +190,21 @@ const targetFaults = (
     const isTwin = seen.has(key)
     seen.add(key)
     if (isTwin) return [{ path, message: `${show(key)} is given twice; give it once` }]
-    return listen !== undefined && isLoop(listen, host, port)
+    return isLoop(listens, host, port)
       ? [{ path, message: `${show(key)} is the route itself; give another port` }]
       : []
   })
 }
 
 /** Of each pool by itself: one endpoint may be in several. */
-const poolFaults = (raw: object, listen: Listen | undefined): ShapeFault[] => {
+const poolFaults = (raw: object, listens: readonly Listen[]): ShapeFault[] => {
   const pools: unknown = peek(raw, 'serverNames')
   if (!Array.isArray(pools)) return []
   const seen = new Set<string>()
   return pools.flatMap((pool: unknown, i): ShapeFault[] => {
     if (typeof pool !== 'object' || pool === null) return []
     const at: ShapeFault['path'][number][] = ['serverNames', i]
-    const faults = targetFaults(targetsOf(pool), listen).map(
+    const faults = targetFaults(targetsOf(pool), listens).map(
       ({ path, message }): ShapeFault => ({ path: at.concat(path), message }),
     )
     const [names, alpn] = [peek(pool, 'names'), peek(pool, 'alpn')]
@@ -201,18 +233,18 @@ const byAddress = [
 /** What a route can't have where it listens on, or goes to, a unix socket; and the other way round. */
 const unixFaults = (
   raw: object,
-  listen: Listen | undefined,
-  targets: readonly (Target & { readonly path: ShapeFault['path'] })[],
+  listens: readonly Listen[],
+  targets: readonly PlacedTarget[],
 ): readonly ShapeFault[] => {
   const given = (name: string): boolean => Object.hasOwn(raw, name)
-  if (listen === undefined) return []
+  if (listens.length === 0) return []
   const sockets = targets.filter(({ host }) => isUnix(host))
   return [
-    ...(isUnix(listen.address) ? addressFaults(raw, given) : []),
-    ...(listen.address.startsWith('unix:/')
+    ...(listens.some(({ address }) => isUnix(address)) ? addressFaults(raw, given) : []),
+    ...(listens.some(({ address }) => address.startsWith('unix:/'))
       ? []
       : Object.keys(socketOptions).filter(given).map(notAPath)),
-    ...(listen.protocol === 'UDP'
+    ...(listens[0]?.protocol === 'UDP'
       ? sockets.map(({ host, path }) => ({
           path,
           message: `${show(host)} is for TCP; give an address and a port, or listen on tcp://`,
@@ -251,28 +283,25 @@ const checkPort = (check: unknown): unknown => {
 }
 
 const tcpOptions = [
-  ...Object.keys(retryOptions),
+  ...Object.keys({ ...retryOptions, ...ageOptions, ...proxyOptions, ...capacityOptions }),
+  ...Object.keys({ ...limitOptions, ...accessLogOptions, ...acceptOptions }),
   'onBack',
   'onGone',
   'probers',
   'serverNames',
-  ...Object.keys(ageOptions),
-  ...Object.keys(proxyOptions),
-  ...Object.keys(capacityOptions),
-  ...Object.keys(limitOptions),
-  ...Object.keys(accessLogOptions),
-  ...Object.keys(acceptOptions),
 ]
 
-const udpFaults = (raw: object, protocol: Protocol | undefined): ShapeFault[] =>
-  protocol === 'UDP'
-    ? tcpOptions
-        .filter(name => Object.hasOwn(raw, name))
-        .map(name => ({
-          path: [name],
-          message: 'is for TCP; leave it out, or listen on tcp://',
-        }))
-    : []
+const protocolFaults = (raw: object, protocol: Protocol | undefined): ShapeFault[] => {
+  if (protocol === undefined) return []
+  const [names, other] =
+    protocol === 'UDP' ? [tcpOptions, 'TCP'] : [Object.keys(udpOptions), 'UDP']
+  return names
+    .filter(name => Object.hasOwn(raw, name))
+    .map(name => ({
+      path: [name],
+      message: `is for ${other}; leave it out, or listen on ${other.toLowerCase()}://`,
+    }))
+}
 
 const idleFaults = (raw: object, protocol: Protocol | undefined): ShapeFault[] =>
   idleOptions(raw, true)
@@ -284,14 +313,9 @@ const logFaults = (raw: object): ShapeFault[] => {
   const to = peek(raw, 'accessLogTo')
   // What can't be read has its fault already.
   const isRead = typeof to === 'string' && readLogDestination(to) !== undefined
-  return isRead && !Object.hasOwn(raw, 'accessLog')
-    ? [
-        {
-          path: ['accessLogTo'],
-          message: 'does nothing without accessLog; give that, too',
-        },
-      ]
-    : []
+  if (!isRead || Object.hasOwn(raw, 'accessLog')) return []
+  const message = 'does nothing without accessLog; give that, too'
+  return [{ path: ['accessLogTo'], message }]
 }
 
 /** The first clash of any, with its route; '' where there is none. */
@@ -313,26 +337,29 @@ export const clashesOf = (routes: readonly Route[]): readonly (readonly Clash[])
   const byListen = new Map<string, Route>()
   const names = new Set<string>()
   return routes.map(route => {
-    const listen = listenText(route.protocol, route.listen)
-    const holder = byListen.get(listen)
-    if (holder === undefined) byListen.set(listen, route)
+    const found = route.listens.flatMap(one => {
+      const listen = listenText(route.protocol, one)
+      const holder = byListen.get(listen)
+      if (holder === undefined) byListen.set(listen, route)
+      return holder === undefined ? [] : [listenClash(listen, holder, route)]
+    })
     // One that is called by where it listens has the one clash, not two.
-    else if (isByListen(route)) return [listenClash(listen, holder)]
+    if (found.length > 0 && isByListen(route)) return found
     const isTwin = names.has(route.name)
     names.add(route.name)
-    return [
-      ...(holder === undefined ? [] : [listenClash(listen, holder)]),
-      ...(isTwin ? [nameClash(route)] : []),
-    ]
+    return [...found, ...(isTwin ? [nameClash(route)] : [])]
   })
 }
 
-const isByListen = ({ name, protocol, listen }: Route): boolean =>
-  name === nameByListen({ protocol, ...listen })
+const isByListen = ({ name, protocol, listens: [first] }: Route): boolean =>
+  name === nameByListen({ protocol, ...first })
 
-const listenClash = (listen: string, { text }: Route): Clash => ({
+const listenClash = (listen: string, holder: Route, route: Route): Clash => ({
   field: 'listen',
-  message: `${listen} is taken by route ${show(text)}; give each route an address or port of its own`,
+  message:
+    holder === route
+      ? `${listen} is given twice; give it once`
+      : `${listen} is taken by route ${show(holder.text)}; give each route an address or port of its own`,
 })
 
 const nameClash = ({ name }: Route): Clash => ({

@@ -3,7 +3,7 @@ import { isNot } from '../../util/schema.ts'
 import { isDnsLabel, list } from '../decode/fields.ts'
 import { accessLogOptions } from '../options/access-log-options.ts'
 import { endpointOptions } from '../options/endpoint-options.ts'
-import { checkedText, durationText } from '../options/option-kinds.ts'
+import { described, checkedText, durationText } from '../options/option-kinds.ts'
 import { entryForm, readEntry } from './client-list.ts'
 import { acceptOptions } from '../options/proxy-options.ts'
 import { serverNameFields } from '../options/server-name-options.ts'
@@ -59,47 +59,37 @@ const clients = (example: string) =>
 
 /** Beside where a route listens and goes: in a file, and after the `?` of a flag. */
 export const routeOptions = {
-  name: v.pipe(
+  name: described(
     checkedText(
       isDnsLabel,
       'a name: lower-case letters, digits and "-", at most 63',
       '^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$',
       'db',
     ),
-    v.description(
-      'What the log, metrics and `usher status` call it; unique. Without it, it is called by where it listens: `tcp-127-0-0-1-15432`.',
-    ),
+    'What the log, metrics and `usher status` call it; unique. Without it, it is called by where it listens: `tcp-127-0-0-1-15432`.',
   ),
-  affinity: v.pipe(
+  affinity: described(
     durationText(...affinityBounds, 'from 1s to 24h', '3h'),
-    v.description(
-      'Keeps a client at one endpoint until it has been away for that long, 1s to 24h. Without it there is none.',
-    ),
+    'Keeps a client at one endpoint until it has been away for that long, 1s to 24h. Without it there is none.',
   ),
   ...endpointOptions,
-  allow: v.pipe(
+  allow: described(
     clients('10.0.0.0/8'),
-    v.description(
-      'Only these clients: addresses, CIDRs, and files of them (`file:/etc/usher/clients.txt`). Everybody by default.',
-    ),
+    'Only these clients: addresses, CIDRs, and files of them (`file:/etc/usher/clients.txt`). Everybody by default.',
   ),
-  deny: v.pipe(
+  deny: described(
     clients('192.0.2.0/24'),
-    v.description('None of these clients; it is looked at before `allow`.'),
+    'None of these clients; it is looked at before `allow`.',
   ),
-  probers: v.pipe(
+  probers: described(
     clients('10.0.0.2'),
-    v.description(
-      'TCP only. Connections of these, like load balancers that probe, are accepted and closed in order: nothing is dialled, counted or logged (HAProxy: `monitor-net`).',
-    ),
+    'TCP only. Connections of these, like load balancers that probe, are accepted and closed in order: nothing is dialled, counted or logged (HAProxy: `monitor-net`).',
   ),
   ...acceptOptions,
-  onGone: v.pipe(
+  onGone: described(
     v.picklist(['keep', 'reset'], isNot('keep or reset')),
-    v.description(
-      'TCP only. What becomes of the connections to an address that the answer for a name, or the file, no longer has: they are kept, which is the default, or reset.',
-    ),
-    v.examples(['reset']),
+    'TCP only. What becomes of the connections to an address that the answer for a name, or the file, no longer has: they are kept, which is the default, or reset.',
+    'reset',
   ),
   ...accessLogOptions,
   ...socketOptions,
@@ -120,6 +110,13 @@ const mapping = <const E extends v.ObjectEntries>(
     issue.expected === 'Object' ? isNot(form)(issue) : missing(issue, right),
   )
 
+const listenPlace = readable(
+  listenForm,
+  readListen,
+  String.raw`^(([tT][cC][pP]|[uU][dD][pP])://.+:\d{1,5}|unix:[/@][^?\s]+)$`,
+  'tcp://127.0.0.1:15432',
+)
+
 const serverNamesForm =
   'a list of pools, like [{names: [db.example], endpoints: [10.0.0.5:443]}]'
 
@@ -132,47 +129,48 @@ const serverNamePool = mapping(
 /** One route, as a file has it; a flag is taken apart into the same. */
 export const routeShape = mapping(
   {
-    listen: v.pipe(
-      readable(
-        listenForm,
-        readListen,
-        String.raw`^(([tT][cC][pP]|[uU][dD][pP])://.+:\d{1,5}|unix:[/@][^?\s]+)$`,
-        'tcp://127.0.0.1:15432',
+    listen: described(
+      v.union(
+        [
+          listenPlace,
+          v.pipe(
+            list(listenPlace, listenForm),
+            v.minLength(1, 'is empty; give one address or more, like [tcp://[::]:15432]'),
+          ),
+        ],
+        isNot(`${listenForm}, or a list of them`),
       ),
-      v.description(
-        'Where to listen: a protocol, an address of this host (`0.0.0.0` for all, IPv6 in brackets) and a port; or a unix socket, `unix:/run/db.sock`, or an abstract one, `unix:@db`.',
-      ),
+      'Where to listen: a protocol, an address of this host and a port, IPv6 in brackets; or a unix socket, `unix:/run/db.sock`, or an abstract one, `unix:@db`. Or a list of those, of one protocol. `0.0.0.0` is every IPv4 address and `[::]` every IPv6 address, without IPv4: for both give `[tcp://0.0.0.0:15432, "tcp://[::]:15432"]`.',
+      'tcp://127.0.0.1:15432',
     ),
     endpoints: v.optional(
-      v.pipe(
+      described(
         targets,
-        v.description(
-          'Where to go: addresses or host names, each with a port, or unix sockets (`unix:/run/db.sock`), and with a share of the connections if it is not 1: `10.0.0.5:5432 weight=3`, 0 to 256. Names are looked up again as their records expire.',
-        ),
+        'Where to go: addresses or host names, each with a port, or unix sockets (`unix:/run/db.sock`), and with a share of the connections if it is not 1: `10.0.0.5:5432 weight=3`, 0 to 256. Names are looked up again as their records expire.',
       ),
     ),
     tiers: v.optional(
-      v.pipe(
-        list(
-          targets,
-          'a list of lists of HOST:PORT, like [[10.0.0.5:5432], [10.1.0.5:5432]]',
+      described(
+        v.pipe(
+          list(
+            targets,
+            'a list of lists of HOST:PORT, like [[10.0.0.5:5432], [10.1.0.5:5432]]',
+          ),
+          v.minLength(
+            1,
+            'is empty; give one list or more, like [[10.0.0.5:5432], [10.1.0.5:5432]]',
+          ),
         ),
-        v.minLength(
-          1,
-          'is empty; give one list or more, like [[10.0.0.5:5432], [10.1.0.5:5432]]',
-        ),
-        v.description(
-          'In place of `endpoints`: lists of them. One is for when all those before it are down.',
-        ),
+        'In place of `endpoints`: lists of them. One is for when all those before it are down.',
       ),
     ),
     serverNames: v.optional(
-      v.pipe(
-        list(serverNamePool, serverNamesForm),
-        v.minLength(1, isNot(serverNamesForm)),
-        v.description(
-          'TCP only, and in a file only. Endpoints for TLS clients by the server name and the protocols (ALPN) that they ask for; `endpoints` or `tiers` are for all others, who are refused without.',
+      described(
+        v.pipe(
+          list(serverNamePool, serverNamesForm),
+          v.minLength(1, isNot(serverNamesForm)),
         ),
+        'TCP only, and in a file only. Endpoints for TLS clients by the server name and the protocols (ALPN) that they ask for; `endpoints` or `tiers` are for all others, who are refused without.',
       ),
     ),
     ...v.partial(v.object(routeOptions)).entries,

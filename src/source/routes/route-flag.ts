@@ -9,7 +9,7 @@ import { routeOptions, routeShape } from './route-fields.ts'
 import { type ShapeFault, shapeFaults } from './shape-faults.ts'
 
 const form =
-  'LISTEN=HOST:PORT[,HOST:PORT...][|HOST:PORT...][?OPTION=VALUE[&...]] with tcp://ADDRESS:PORT, udp://ADDRESS:PORT or unix:/PATH for LISTEN'
+  'LISTEN=HOST:PORT[,HOST:PORT...][|HOST:PORT...][?OPTION=VALUE[&...]] with tcp://ADDRESS:PORT, udp://ADDRESS:PORT or unix:/PATH for LISTEN, or several with commas'
 const example = 'tcp://127.0.0.1:15432=10.0.0.5:5432,10.0.0.6:5432'
 
 const shape = /^((?:[a-z]+:\/\/|unix:)[^=?]*)=([^?]*)(?:\?(.*))?$/is
@@ -30,7 +30,7 @@ export const parseRoute = (text: string): Route => {
   const { options, faults } = readQuery(query)
   const tiers = targets.split('|').map(tier => tier.split(','))
   const raw = {
-    listen,
+    listen: listen.split(/,(?=[a-z]+:\/\/|unix:)/i),
     ...(tiers.length > 1 ? { tiers } : { endpoints: tiers[0] }),
     ...options,
   }

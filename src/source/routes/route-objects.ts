@@ -87,11 +87,13 @@ const routeService = (
   // The same for all: no two routes claim one address, and where one stands among the
   // others is nothing that it could change by.
   createdAt: 1,
-  clusterIPs: [route.listen.address],
-  isRoute: true,
+  clusterIPs: [],
+  listens: route.listens,
   externalIPs: [],
   loadBalancerIPs: [],
-  ports: [{ name: '', protocol: route.protocol, port: route.listen.port, nodePort: 0 }],
+  ports: [
+    { name: '', protocol: route.protocol, port: route.listens[0].port, nodePort: 0 },
+  ],
   affinityMs: route.affinityMs,
   ...trafficOf({ ...route, clients, serverNames }, route.protocol),
   internalTrafficPolicy: 'Cluster',
@@ -102,7 +104,7 @@ const routeService = (
 
 /**
  * One slice for each port of a backend, as a slice has one port number for all its
- * endpoints. Its family is that of the listen address, for that is where its Service looks
+ * endpoints. Its family is that of the first address, for that is where its Service looks
  * for it; the endpoints themselves may be of the other.
  */
 const routeSlices = (
@@ -155,7 +157,7 @@ const routeSlice = (
   // No name of a route has a dot: those of two routes can't be the same.
   name: `${route.name}.${name}`,
   serviceName: route.name,
-  family: familyOf(route.listen.address) ?? 'IPv4',
+  family: familyOf(route.listens[0].address) ?? 'IPv4',
   endpoints,
   ports: [{ name: '', protocol: route.protocol, port }],
   lastChangeTriggerTime: 0,
@@ -205,5 +207,5 @@ export const loopsOf = (
   placesOf: PlacesOf,
 ): readonly Place[] => placesOf(backend).filter(place => isOwn(route, place))
 
-const isOwn = ({ listen }: Route, { address, port }: Place): boolean =>
-  isLoop(listen, address, port)
+const isOwn = ({ listens }: Route, { address, port }: Place): boolean =>
+  isLoop(listens, address, port)

@@ -180,7 +180,7 @@ export class RouteSource implements Source {
   }
 
   /**
-   * With the endpoints that a route of its address had, until each of its names has been tried and
+   * With the endpoints that a route of one of its addresses had, until each of its names has been tried and
    * there is one to go by: what can't be found out takes nothing away.
    */
   #inForce(route: Route): Route {
@@ -189,8 +189,8 @@ export class RouteSource implements Source {
     const states = new Set(route.backends.map(stateOf))
     if (!states.has('new') && states.has('known')) return route
     const before = this.#routes.find(
-      ({ protocol, listen }) =>
-        protocol === route.protocol && isDeepStrictEqual(listen, route.listen),
+      ({ protocol, listens }) =>
+        protocol === route.protocol && listens.some(one => isAny(route.listens, one)),
     )
     if (before === undefined) return route
     const { backends, pools, others } = before
@@ -328,6 +328,9 @@ export class RouteSource implements Source {
     return [...ofLists, ...ofRoutes]
   }
 }
+
+const isAny = (all: Route['listens'], one: Route['listens'][number]): boolean =>
+  all.some(other => isDeepStrictEqual(other, one))
 
 const keyOf = ({ address, port }: Place): string => joinHostPort(address, port)
 

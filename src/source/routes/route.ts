@@ -1,7 +1,13 @@
 import type { CheckOption } from '../../health/check-option.ts'
 import type { CheckEffects, Protocol } from '../../model/service.ts'
 import type { TrafficOptions } from '../../model/traffic.ts'
-import { familyOf, isLoopback, isWildcard, joinHostPort } from '../../util/ip.ts'
+import {
+  type AddressPort,
+  familyOf,
+  isLoopback,
+  isWildcard,
+  joinHostPort,
+} from '../../util/ip.ts'
 import { unixPlace } from '../../util/unix-address.ts'
 
 export interface RouteBackend {
@@ -38,7 +44,8 @@ export interface Route extends TrafficOptions, CheckEffects {
   /** A DNS label, unique among the routes. */
   readonly name: string
   readonly protocol: Protocol
-  readonly listen: { readonly address: string; readonly port: number }
+  /** Addresses and ports, or unix sockets. */
+  readonly listens: readonly [AddressPort, ...AddressPort[]]
   readonly backends: readonly RouteBackend[]
   /** Then `others` are the backends for all other clients; without any these are refused. */
   readonly pools?: readonly RoutePool[] | undefined
@@ -63,7 +70,14 @@ export interface Route extends TrafficOptions, CheckEffects {
  * Whether a backend is the very address that the route listens on: each connection
  * would open the next, until the file descriptors are gone.
  */
-export const isLoop = (listen: Route['listen'], host: string, port: number): boolean =>
-  port === listen.port &&
-  (host === unixPlace(listen.address) ||
-    (isWildcard(listen.address) && familyOf(host) !== undefined && isLoopback(host)))
+export const isLoop = (
+  listens: readonly AddressPort[],
+  host: string,
+  port: number,
+): boolean =>
+  listens.some(
+    listen =>
+      port === listen.port &&
+      (host === unixPlace(listen.address) ||
+        (isWildcard(listen.address) && familyOf(host) !== undefined && isLoopback(host))),
+  )

@@ -40,6 +40,46 @@ export const udpChoiceContract = (t: Test, make: MakeRelay): void => {
     return { ...fixture, listen, spec, port, binds }
   }
 
+  t.test('datagrams of one client are spread over the endpoints', async t => {
+    const { spec, port, binds, stats, relay } = await setUp(t)
+    const [a, b, c] = await three(t)
+    if (!a || !b || !c) throw new Error('three')
+    const counts = (): number[] => [a, b, c].map(({ received }) => received.length)
+    const spread = (n: number, ...to: UdpBackend[]) =>
+      spec({ binds, endpoints: endpointsOf(to), udp: { spread: n, idleMs: 1000 } })
+    await spread(2, a, b, c)
+    const [one, other] = [await udpClient(t, port), await udpClient(t, port)]
+    const seen: string[] = []
+    for (let i = 0; i < 12; i += 1) seen.push(await one.ask('?'))
+    t.strictSame(counts(), [4, 4, 4], 'two each, twice')
+    t.equal(new Set(seen.filter((_, i) => i % 2 === 0)).size, 3, 'and replies of all')
+    t.strictSame(
+      seen.filter((_, i) => i % 2 === 0),
+      seen.filter((_, i) => i % 2 === 1),
+    )
+    t.match(stats().counters, { active: 3, accepted: 3 }, 'a flow for each')
+    for (let i = 0; i < 60; i += 1) {
+      one.send('silence')
+      other.send('silence')
+    }
+    await until('all have come', () => counts().reduce((x, y) => x + y) === 132)
+    t.ok(
+      counts().every(n => n === 44),
+      `in a burst, too: ${counts().join()}`,
+    )
+    t.equal(stats().counters.active, 6)
+    await spread(1, a, b, c)
+    await a.close()
+    let [tries, answers] = [0, new Set<string>()]
+    for (; tries < 12; tries += 1) answers.add(await one.ask('?'))
+    t.strictSame([...answers].toSorted(), ['b', 'c'], 'one that refuses is passed over')
+    await spread(1, b)
+    t.strictSame([await one.ask('?'), await one.ask('?')], ['b', 'b'], 'there is one')
+    await spec({ binds, endpoints: [] })
+    one.send('nobody')
+    await until('its flows end', () => carryingFds(relay.stats()) === 0)
+  })
+
   t.test('a client stays with one endpoint, and new ones take turns', async t => {
     const { listen, port, stats } = await setUp(t)
     await listen(endpointsOf(await three(t)))

@@ -2,7 +2,12 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
 import type { RelayLimits, RelayListener } from '../../../src/relay/relay.ts'
 import { freeUdpPort, testHost } from '../../support/ports.ts'
-import { carryingFds, type MakeRelay, relayFixture } from '../../support/relay-fixture.ts'
+import {
+  carryingFds,
+  listenerSpec,
+  type MakeRelay,
+  relayFixture,
+} from '../../support/relay-fixture.ts'
 import { namedUdp, silentUdp, udpBackend } from '../../support/udp-backend.ts'
 import { udpClient } from '../../support/udp-client.ts'
 import { until } from '../../support/until.ts'
@@ -65,6 +70,46 @@ export const udpIdleContract = (t: Test, make: MakeRelay): void => {
     t.match(stats().endpoints, [{ active: 0 }])
     t.equal(await client.ask('2'), 'a', 'the next datagram opens another')
     t.equal(stats().counters.accepted, 2)
+  })
+
+  t.test('a listener has a limit of its own, which an order changes', async t => {
+    const limits = { udpReplyTimeout: 200, udpTimeout: 200 }
+    const { listen, port, relay, flows } = await setUp(t, limits)
+    const [silent, other, name] = [await silentUdp(t), await freeUdpPort(), 'test/other']
+    const { endpoint } = await namedUdp(t, 'a')
+    const here = [{ address: testHost, port }]
+    const both = (idleMs: number) => [
+      listenerSpec({
+        protocol: 'UDP',
+        binds: here,
+        udp: { idleMs },
+        endpoints: [silent.endpoint],
+      }),
+      listenerSpec({
+        id: 'other',
+        name,
+        protocol: 'UDP',
+        binds: [{ address: testHost, port: other }],
+        endpoints: [endpoint],
+      }),
+    ]
+    await relay.apply(both(60_000))
+    const [mine, theirs] = [await udpClient(t, port), await udpClient(t, other)]
+    mine.send('anybody?')
+    await until('it has come', () => silent.received.length === 1)
+    t.equal(await theirs.ask('?'), 'a')
+    const ofOther = (): number =>
+      [...relay.stats().listeners].find(({ id }) => id === 'other')?.counters.active ?? -1
+    await until('a younger one with the limit of all has ended', () => ofOther() === 0)
+    t.equal(flows(), 1, 'the older one is there')
+    await relay.apply(both(300))
+    await until('it ends by the new limit', () => flows() === 0)
+    await listen({ endpoints: [endpoint], udp: { idleMs: 900 } })
+    const start = performance.now()
+    t.equal(await mine.ask('?'), 'a')
+    await until('after a reply it ends, too', () => flows() === 0)
+    t.ok(performance.now() - start >= 900)
+    await until('no descriptor is kept', () => carryingFds(relay.stats()) === 0)
   })
 
   t.test('datagrams of the client alone keep a flow open', async t => {

@@ -1,7 +1,7 @@
 import { DefaultDeserializer, serialize } from 'node:v8'
 import t from 'tap'
 import type { RelayListener } from '../../../src/relay/relay.ts'
-import { withOwnRanges } from '../../../src/relay/supervised/own-ranges.ts'
+import { withOwnRanges } from '../../../src/relay/supervised/relay-server.ts'
 import { rangesOf } from '../../../src/util/address-ranges.ts'
 import { frontOf, listenerSpec } from '../../support/relay-fixture.ts'
 

@@ -162,6 +162,12 @@ t.test('those that no port of the Service can have are named', async t => {
   const idle = (key: string, those: string): string =>
     fault(key, `does nothing, as the Service has no ${those} port`)
   t.strictSame(withPorts('UDP', 'TCP'), [])
+  const udp = annotated({
+    'usher-proxy.io/udp-idle-timeout': '5m',
+    'usher-proxy.io/udp-spread': '1',
+  })
+  t.match(objectOf(udp), { udp: { idleMs: 300_000, spread: 1 } })
+  t.match(faultsOf(udp), [/as the Service has no UDP port/, /no UDP port/])
   t.strictSame(withPorts('UDP'), [idle('proxy-protocol', 'TCP')])
   t.strictSame(withPorts('SCTP'), [
     idle('proxy-protocol', 'TCP'),

@@ -41,7 +41,9 @@ const ofKind = (name: string, right: string): BadFile[] =>
   plainKinds
     .filter(([yaml]) => !(name === 'retryEarlyClose' && yaml === 'true'))
     .filter(([yaml]) => !(name === 'replay' && yaml === '7'))
-    .filter(([yaml]) => !((name === 'endpoints' || name === 'tiers') && yaml === '[a]'))
+    .filter(
+      ([yaml]) => !(['listen', 'endpoints', 'tiers'].includes(name) && yaml === '[a]'),
+    )
     .map(([yaml, shown]) => [
       withField(name, yaml),
       [lineOf(name), at(name), `${shown} ${right}`],
@@ -299,6 +301,24 @@ const together: readonly BadFile[] = [
     [3, 'routes[1].listen', taken('udp://[::1]:53', 'udp://[::1]:53')],
   ],
   [
+    'routes:\n  - listen:\n      - tcp://[::]:1\n      - udp://0.0.0.0:1\n      - a\n      - tcp://[0::0]:1\n    endpoints: [a:1]\n',
+    [4, 'routes[0].listen[1]', 'is UDP beside TCP; give a route for each protocol'],
+    [5, 'routes[0].listen[2]', `"a" ${form.listen}`],
+  ],
+  [
+    'routes:\n  - {listen: tcp://127.0.0.1:1, endpoints: [a:1]}\n  - {listen: ["tcp://[::1]:1", tcp://127.0.0.1:1], endpoints: [b:1]}\n  - {listen: [], endpoints: [b:1]}\n',
+    [3, 'routes[1].listen', taken('tcp://127.0.0.1:1', 'tcp://127.0.0.1:1')],
+    [
+      4,
+      'routes[2].listen',
+      'is empty; give one address or more, like [tcp://[::]:15432]',
+    ],
+  ],
+  [
+    'routes:\n  - {listen: ["tcp://[::]:1", "tcp://[0::0]:1"], endpoints: [b:1]}\n',
+    [2, 'routes[0].listen', 'tcp://[::]:1 is given twice; give it once'],
+  ],
+  [
     'routes:\n  - {name: x, listen: tcp://127.0.0.1:1, endpoints: [a:1]}\n  - name: x\n    listen: tcp://127.0.0.1:2\n    endpoints: [a:1]\n',
     [3, 'routes[1].name', '"x" is the name of another route; give each one of its own'],
   ],
@@ -439,6 +459,24 @@ export const badFiles: readonly BadFile[] = [
   ...ofKind('check', checkForm.check).filter(([text]) => !text.includes('{a: 1}')),
   ...ofKind('hold', form.hold),
   ...ofKind('answerWithin', form.answerWithin),
+  [
+    'routes:\n  - listen: udp://127.0.0.1:1\n    endpoints: [a:1]\n    udpSpread: 2\n    affinity: 3h\n    balance: maglev\n    idleTimeout: 1h\n',
+    [
+      4,
+      'routes[0].udpSpread',
+      'does nothing with affinity or maglev, which give each client its endpoint; leave it out',
+    ],
+    [7, 'routes[0].idleTimeout', form.tcpOnly],
+  ],
+  [
+    withField('udpSpread', '0'),
+    [
+      4,
+      'routes[0].udpSpread',
+      '0 is not a number of datagrams from 1 to 1000000, like 1',
+    ],
+    [4, 'routes[0].udpSpread', 'is for UDP; leave it out, or listen on udp://'],
+  ],
   ...ofKind('idleTimeout', `${form.age}1h`),
   ...badEntries.map((text): BadFile => [
     withField('deny', JSON.stringify(['10.0.0.0/8', text])),

@@ -115,7 +115,7 @@ t.test('aliases and merges of YAML are taken within bounds', async t => {
   const { routes, faults } = await readRoutes(text)
   t.strictSame(faults, [])
   t.strictSame(
-    routes.map(({ listen, backends }) => [listen.port, backends[0]?.host]),
+    routes.map(({ listens, backends }) => [listens[0].port, backends[0]?.host]),
     [
       [1, 'a'],
       [2, 'a'],

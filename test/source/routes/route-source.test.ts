@@ -20,7 +20,7 @@ t.test('a route is read in all the forms it may have', async t => {
       'tcp://127.0.0.1:15432=10.0.0.5:5432,DB.example:5432',
       {
         protocol: 'TCP',
-        listen: { address: '127.0.0.1', port: 15432 },
+        listens: [{ address: '127.0.0.1', port: 15432 }],
         backends: [
           { host: '10.0.0.5', port: 5432 },
           { host: 'db.example', port: 5432 },
@@ -32,7 +32,7 @@ t.test('a route is read in all the forms it may have', async t => {
       'udp://[0::1]:53=[FD00::0053]:53,10.0.0.1:5353',
       {
         protocol: 'UDP',
-        listen: { address: '::1', port: 53 },
+        listens: [{ address: '::1', port: 53 }],
         backends: [
           { host: 'fd00::53', port: 53 },
           { host: '10.0.0.1', port: 5353 },
@@ -50,6 +50,17 @@ t.test('a route is read in all the forms it may have', async t => {
         ],
       },
     ],
+    [
+      'tcp://0.0.0.0:80,TCP://[::]:80,unix:/run/a,b=10.0.0.5:1?socket-mode=600',
+      {
+        name: 'tcp-0-0-0-0-80',
+        listens: [
+          { address: '0.0.0.0', port: 80 },
+          { address: '::', port: 80 },
+          { address: 'unix:/run/a,b?mode=600', port: 0 },
+        ],
+      },
+    ],
     ['tcp://0.0.0.0:80=my_db.:1?affinity=3h', { affinityMs: 10_800_000 }],
     ['TCP://[::]:80=a:1?affinity=1h30m', { affinityMs: 5_400_000 }],
   ]
@@ -58,7 +69,7 @@ t.test('a route is read in all the forms it may have', async t => {
 
 t.test('a bad route is told with its text, the part and what is right', async t => {
   const whole =
-    'is not LISTEN=HOST:PORT[,HOST:PORT...][|HOST:PORT...][?OPTION=VALUE[&...]] with tcp://ADDRESS:PORT, udp://ADDRESS:PORT or unix:/PATH for LISTEN; give one like tcp://127.0.0.1:15432=10.0.0.5:5432,10.0.0.6:5432'
+    'is not LISTEN=HOST:PORT[,HOST:PORT...][|HOST:PORT...][?OPTION=VALUE[&...]] with tcp://ADDRESS:PORT, udp://ADDRESS:PORT or unix:/PATH for LISTEN, or several with commas; give one like tcp://127.0.0.1:15432=10.0.0.5:5432,10.0.0.6:5432'
   const listen =
     'is not ADDRESS:PORT with a port from 1 to 65535, like 127.0.0.1:15432 or [::1]:15432'
   const backend =
@@ -76,6 +87,15 @@ t.test('a bad route is told with its text, the part and what is right', async t 
     ['', whole],
     ['127.0.0.1:1=10.0.0.1:1', whole],
     ['tcp://127.0.0.1:1', whole],
+    [
+      'tcp://127.0.0.1:1,udp://127.0.0.1:1=10.0.0.1:1',
+      'listen is UDP beside TCP; give a route for each protocol',
+    ],
+    [
+      'tcp://127.0.0.1:1,tcp://[::1]:1=[::1]:1',
+      'endpoint "[::1]:1" is the route itself; give another port',
+    ],
+    ['tcp://127.0.0.1:1,unix:/a=b:1?affinity=1s', 'affinity goes by the address'],
     ['sctp://127.0.0.1:1=10.0.0.1:1', 'listen protocol "sctp" is not tcp or udp'],
     ['tcp://127.0.0.1=10.0.0.1:1', `listen address "127.0.0.1" ${listen}`],
     ['tcp://127.0.0.1:0=10.0.0.1:1', `listen address "127.0.0.1:0" ${listen}`],
@@ -224,8 +244,8 @@ t.test('a route is one Service and a slice for each backend, in one batch', asyn
   const service = objects.service('tcp-127-0-0-1-15432', {
     ...own,
     createdAt: 1,
-    clusterIPs: ['127.0.0.1'],
-    isRoute: true as const,
+    clusterIPs: [],
+    listens: [{ address: '127.0.0.1', port: 15432 }],
     ports: [objects.portSpec({ name: '', port: 15432 })],
     affinityMs: 10_000,
     retry: { earlyClose: true, replay: 0 },

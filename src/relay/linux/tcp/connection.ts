@@ -171,6 +171,8 @@ export class Connection extends Timed {
   readonly dialled: AddressPort | undefined
   /** What each endpoint is told first, where there is something. */
   header: Buffer | undefined = undefined
+  /** With which its client came, 0 where that is not known; undefined: not looked for. */
+  ttl: number | undefined = undefined
   /** Milliseconds that it has waited for an endpoint, and for a place at one. */
   heldMs = 0
   queuedMs = 0

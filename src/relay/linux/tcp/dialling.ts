@@ -16,6 +16,7 @@ import {
 } from '../../../ffi/constants.ts'
 import { errno, errnoName } from '../../../ffi/errno.ts'
 import type { EventSource } from '../event-loop.ts'
+import { ttlOnward } from '../hop-count.ts'
 import { Linger } from '../linger.ts'
 import type { NativeMemory } from '../../../ffi/native-memory.ts'
 import { writeSockaddr } from '../sockaddr.ts'
@@ -207,6 +208,8 @@ export class Dialling
     const fd = calls.socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)
     if (fd < 0) return fd
     fds.opened(fd)
+    const { ttl } = attempt.connection
+    if (ttl !== undefined) this.#sockets.setTtl(fd, ttlOnward(ttl))
     this.#address.bytes.set(sockaddr)
     let result = this.#linger.reset(fd)
     if (result === 0) result = calls.connect(fd, this.#address.address, sockaddr.length)

@@ -208,7 +208,7 @@ export class Ending {
     } finally {
       // Whatever was thrown, nothing of it is left.
       this.#letGo(connection)
-      service.ended(failure)
+      service.ended(failure, connection.ttl)
     }
   }
 

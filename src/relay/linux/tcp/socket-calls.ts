@@ -1,8 +1,14 @@
 import type { AddressPort } from '../../../util/ip.ts'
 import {
+  IP_MULTICAST_TTL,
+  IP_RECVTTL,
+  IP_TTL,
   IPPROTO_IP,
   IPPROTO_IPV6,
   IPPROTO_TCP,
+  IPV6_MULTICAST_HOPS,
+  IPV6_RECVHOPLIMIT,
+  IPV6_UNICAST_HOPS,
   SIOCINQ,
   SIOCOUTQ,
   SO_ERROR,
@@ -129,6 +135,27 @@ export class SocketCalls {
     return this.#answer.view.getUint32(tcpInfo.lastDataReceived, true)
   }
 
+  /**
+   * The TTL, or hop limit, with which the client's packets came; 0 where it is not known. An accepted socket has
+   * that of its handshake where others have what they send to groups (IP_PKTOPTIONS of TCP gives it so, too).
+   */
+  ttl(fd: number): number {
+    const isKnown =
+      this.#option(fd, IPPROTO_IPV6, IPV6_MULTICAST_HOPS) ||
+      this.#option(fd, IPPROTO_IP, IP_MULTICAST_TTL)
+    return isKnown ? (this.#answer.words[0] ?? 0) : 0
+  }
+
+  /** Of what it sends. A unix socket has none. */
+  setTtl(fd: number, ttl: number): void {
+    this.#set(fd, IPV6_UNICAST_HOPS, IP_TTL, ttl)
+  }
+
+  /** Whether it says with which TTL each datagram comes, from now on. */
+  tellTtl(fd: number): boolean {
+    return this.#set(fd, IPV6_RECVHOPLIMIT, IP_RECVTTL, 1)
+  }
+
   /** Switches Nagle's algorithm off. */
   noDelay(fd: number): void {
     this.#answer.words[0] = 1
@@ -140,6 +167,15 @@ export class SocketCalls {
     const { address, words } = this.#answer
     const result = this.#calls.ioctl(fd, request, address)
     return result < 0 ? result : (words[0] ?? 0)
+  }
+
+  /** An option of IPv6, or of IPv4 where the socket is of that. */
+  #set(fd: number, ofIpv6: number, ofIpv4: number, value: number): boolean {
+    const { address, words } = this.#answer
+    words[0] = value
+    const set = (level: number, name: number): boolean =>
+      this.#calls.setsockopt(fd, level, name, address, 4) >= 0
+    return set(IPPROTO_IPV6, ofIpv6) || set(IPPROTO_IP, ofIpv4)
   }
 
   /** Whether the kernel has answered. */

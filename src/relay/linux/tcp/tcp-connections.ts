@@ -17,6 +17,7 @@ import {
 import type { RelayListener } from '../../relay.ts'
 import { EPOLLERR, EPOLLIN } from '../../../ffi/constants.ts'
 import type { EventSource } from '../event-loop.ts'
+import { comesRound, fewConnections, isFar, ringText } from '../hop-count.ts'
 import { KeepAlive, keepAliveAfterMs } from '../keep-alive.ts'
 import type { NativeMemory } from '../../../ffi/native-memory.ts'
 import { TimerWheel } from '../timer-wheel.ts'
@@ -127,12 +128,21 @@ export class TcpConnections implements EventSource<Side> {
           ? loop.add(fd, this, connection.client, quietEvents)
           : this.#passed(connection.client, before)
       if (watched < 0) return this.#ending.kill(connection, 'RC', 'epoll_ctl')
+      if (service.connections > fewConnections && this.#comesRound(connection))
+        return this.#ending.kill(connection, 'PO', ringText)
       this.#idleLimits.begun(connection)
       this.#dialling.start(connection)
     } catch (error) {
       // Not for the code that accepted: there it is no connection.
       this.#ending.failed(connection, error)
     }
+  }
+
+  #comesRound(connection: Connection): boolean {
+    const { service, client } = connection
+    connection.ttl = this.#sockets.ttl(client.fd)
+    if (isFar(connection.ttl)) service.far += 1
+    return comesRound(connection.ttl, service.far)
   }
 
   #passed(client: Side, { events }: Before): number {

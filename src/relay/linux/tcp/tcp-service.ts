@@ -1,5 +1,6 @@
 import { AccessLines } from '../../access-log/access-lines.ts'
 import type { ListenerOrder } from '../orders.ts'
+import { isFar } from '../hop-count.ts'
 import { ListenerState } from '../worker/listener-state.ts'
 import type { WorkerEnv } from '../worker/worker-env.ts'
 
@@ -9,6 +10,8 @@ export class TcpService extends ListenerState {
   readonly #connectionEnded: () => void
   /** Where its connections are written down, if they are. */
   accessLines: AccessLines | undefined
+  /** Open connections that `isFar` holds for. */
+  far = 0
   #connections = 0
   #lastError = ''
 
@@ -40,9 +43,10 @@ export class TcpService extends ListenerState {
     this.counters.add('active', 1)
   }
 
-  /** `failure`: what kept a connection from being served, '' when nothing did. */
-  ended(failure: string): void {
+  /** `failure`: what kept a connection from being served, '' when nothing did; `ttl`: its client's. */
+  ended(failure: string, ttl = 0): void {
     this.#connections -= 1
+    if (isFar(ttl)) this.far -= 1
     this.counters.add('active', -1)
     if (failure !== '' && failure !== this.#lastError) {
       this.#lastError = failure

@@ -1,8 +1,10 @@
 import {
   IP_PKTINFO,
+  IP_TTL,
   IPPROTO_IP,
   IPPROTO_IPV6,
   IPPROTO_UDP,
+  IPV6_HOPLIMIT,
   IPV6_PKTINFO,
   MSG_DONTWAIT,
   UDP_SEGMENT,
@@ -39,6 +41,8 @@ const headersBytes = slots * msghdr.size
 const iovecsBytes = slots * iovec.size
 const nameBytes = 32
 const controlBytes = 64
+/** A control message with a number, aligned. */
+const ttlBytes = 24
 
 /** Where things lie in the memory of a batch. */
 const place = {
@@ -121,12 +125,12 @@ export class DatagramBatch {
   }
 
   /**
-   * From many clients into the first `count` slots. `withDestination`: also the address
-   * they wrote to.
+   * From many clients into the first `count` slots. `withControl`: also what the socket says of them, like
+   * the address they wrote to.
    */
-  receiveNamed(fd: number, withDestination: boolean, count: number): number {
+  receiveNamed(fd: number, withControl: boolean, count: number): number {
     const words = this.#words
-    const control = withDestination ? controlBytes : 0
+    const control = withControl ? controlBytes : 0
     for (let slot = 0; slot < count; slot += 1) {
       const header = slot * headerWords
       words[header + msghdr.nameLength / 4] = sockaddrSize
@@ -255,6 +259,16 @@ export class DatagramBatch {
     if (level === IPPROTO_IPV6 && type === IPV6_PKTINFO)
       return data + pktinfo6.address / 4
     return -1
+  }
+
+  /** With which TTL, or hop limit, a datagram came: what is said last; 0 where it is not said. */
+  ttlAt(slot: number): number {
+    const words = this.#words
+    const length = words[slot * headerWords + msghdr.controlLength / 4] ?? 0
+    const at = place.controls / 4 + slot * controlWords + (length - ttlBytes) / 4
+    const type = length < ttlBytes ? -1 : words[at + cmsghdr.type / 4]
+    const isTtl = type === IP_TTL || type === IPV6_HOPLIMIT
+    return isTtl ? (words[at + cmsghdr.data / 4] ?? 0) : 0
   }
 
   /** As text and number; allocates. */

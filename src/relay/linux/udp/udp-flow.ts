@@ -35,6 +35,8 @@ export class UdpFlow
   readonly commonPlace: Place<WorkerFlow> = new Place<WorkerFlow>(this)
   answered = false
   touchedAt = 0
+  /** Datagrams of its client that are still for its endpoint; see `UdpService.spread`. */
+  left: number
   kept: Int32Array | undefined = undefined
   keptLength = -1
   cutsReplies = true
@@ -46,6 +48,7 @@ export class UdpFlow
   readonly destination: Int32Array | undefined
   readonly hash: number
   readonly client: string
+  readonly ttl: number
   readonly socket: FlowSocket
   /** What its client may choose from, as of `version`. */
   choice: Choice<WorkerBackend>
@@ -65,6 +68,7 @@ export class UdpFlow
     { name, destination }: Pick<ReplyTo, 'name' | 'destination'>,
     client: string,
     choice: Choice<WorkerBackend>,
+    ttl: number,
   ) {
     this.#service = service
     this.socket = socket
@@ -73,8 +77,10 @@ export class UdpFlow
     this.nameLength = name.byteLength
     this.destination = destination
     this.client = client
+    this.ttl = ttl
     this.choice = choice
     this.version = service.version
+    this.left = service.spread
   }
 
   get backend(): WorkerBackend | undefined {
@@ -166,13 +172,15 @@ export class UdpFlow
     this.move()
   }
 
-  /** Goes to an endpoint that did not refuse yet; when it can't, it is closed, and why. */
-  move(): 'moved' | DropReason {
+  /** Goes to `first`, or an endpoint that did not refuse yet; when it can't, it is closed, and why. */
+  move(first?: WorkerBackend): 'moved' | DropReason {
     for (let retries = 0; ; retries += 1) {
       this.#disconnect()
       const tried = this.#refusedBy ?? none
       const { balancer } = this.#service
-      const backend = balancer.pick(this.client, tried, this.choice.among)
+      const backend =
+        (retries === 0 ? first : undefined) ??
+        balancer.pick(this.client, tried, this.choice.among)
       if (backend === undefined) {
         this.close()
         if (tried.size === 0) return 'no-endpoint'
@@ -240,7 +248,7 @@ export class UdpFlow
     this.#asked = false
     this.#heard = false
     this.#service.counters.add('dialAttempts', 1)
-    const fd = sockets.open(backend)
+    const fd = sockets.open(backend, this.ttl)
     if (fd < 0) return fd
     this.#fd = fd
     this.#cuts = true

@@ -2,6 +2,7 @@ import { canonicalIp } from '../../../util/ip.ts'
 import { ListenerFlows } from '../../flow-limits.ts'
 import type { Choice } from '../../front.ts'
 import { bindKey, type Bind } from '../../relay.ts'
+import { isFar } from '../hop-count.ts'
 import type { ListenerOrder } from '../orders.ts'
 import { ListenerState } from '../worker/listener-state.ts'
 import type { WorkerBackend } from '../worker/worker-backend.ts'
@@ -15,6 +16,10 @@ export class UdpService extends ListenerState {
   readonly random: () => number
   /** Goes up when endpoints or clients' rights change. */
   version = 0
+  /** So many datagrams of a client go to one endpoint before the next one's turn. */
+  spread = Infinity
+  /** Flows that `isFar` holds for. */
+  far = 0
   /** Whether it takes new flows. */
   accepting = true
   readonly flows: ListenerFlows<WorkerFlow>
@@ -31,6 +36,9 @@ export class UdpService extends ListenerState {
 
   override take(order: ListenerOrder): void {
     super.take(order)
+    const { idleMs, spread = Infinity } = order.spec.udp ?? {}
+    this.flows.idleMs = idleMs
+    this.spread = spread
     this.version += 1
   }
 
@@ -69,11 +77,13 @@ export class UdpService extends ListenerState {
     this.counters.add('accepted', 1)
     this.counters.add('active', 1)
     this.flows.add(flow)
+    if (isFar(flow.ttl)) this.far += 1
   }
 
   /** `givesWay`: its descriptor stays taken, for another flow. */
   ended(flow: WorkerFlow, givesWay: boolean): void {
     this.flows.remove(flow)
+    if (isFar(flow.ttl)) this.far -= 1
     this.counters.add('active', -1)
     if (!givesWay) this.#env.fds.release(1)
   }

@@ -9,6 +9,8 @@ import { UdpSockets } from './udp-sockets.ts'
 
 /** A flow, as the limits of all see it. */
 export interface WorkerFlow extends LimitedFlow<WorkerFlow> {
+  /** With which its client's first datagram came; 0: not looked for. */
+  readonly ttl: number
   /** As `close`, but its descriptor stays taken from the budget, for the caller. */
   giveWay(): void
 }

@@ -11,6 +11,8 @@ import type { NativeMemory } from '../../../ffi/native-memory.ts'
 import { writeSockaddr } from '../sockaddr.ts'
 import { sockaddrSize } from '../../../ffi/struct-layout.ts'
 import type { Syscalls } from '../../../ffi/syscalls.ts'
+import { ttlOnward } from '../hop-count.ts'
+import { SocketCalls } from '../tcp/socket-calls.ts'
 import type { FdAccount } from '../worker/fd-account.ts'
 import type { WorkerBackend } from '../worker/worker-backend.ts'
 import type { WorkerEnv } from '../worker/worker-env.ts'
@@ -32,6 +34,7 @@ export class UdpSockets implements EventSource<SocketUser> {
   readonly #fds: FdAccount
   readonly #loop: EventLoop
   readonly #address: NativeMemory
+  readonly options: SocketCalls
   /** Descriptors of those that rest. */
   readonly #resting = new Set<number>()
 
@@ -39,17 +42,19 @@ export class UdpSockets implements EventSource<SocketUser> {
     this.#calls = calls
     this.#fds = fds
     this.#loop = loop
+    this.options = new SocketCalls(calls)
     this.#address = calls.allocate(sockaddrSize)
   }
 
-  /** A socket that is connected to `backend`, or -errno. The caller has paid for it. */
-  open(backend: WorkerBackend): number {
+  /** A socket that is connected to `backend`, or -errno. The caller has paid for it. `ttl`: its client's, if that counts. */
+  open(backend: WorkerBackend, ttl = 0): number {
     const sockaddr = (backend.sockaddr ??= this.#sockaddrOf(backend))
     this.#address.bytes.set(sockaddr)
     const family = sockaddr[0] === AF_INET ? AF_INET : AF_INET6
     const fd = this.#calls.socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)
     if (fd < 0) return fd
     this.#fds.opened(fd)
+    if (ttl > 0) this.options.setTtl(fd, ttlOnward(ttl))
     const result = this.#calls.connect(fd, this.#address.address, sockaddr.length)
     if (result >= 0) return fd
     this.#fds.close(fd)

@@ -1,7 +1,11 @@
 import t from 'tap'
 import { SOCK_DGRAM } from '../../../../src/ffi/constants.ts'
 import { DatagramBatch } from '../../../../src/relay/linux/udp/datagram-batch.ts'
-import { FlowLimits, type LimitedFlow } from '../../../../src/relay/flow-limits.ts'
+import {
+  FlowLimits,
+  type LimitedFlow,
+  ListenerFlows,
+} from '../../../../src/relay/flow-limits.ts'
 import {
   type Keeper,
   KeptDatagrams,
@@ -49,11 +53,8 @@ class Flow implements LimitedFlow<Flow> {
 
 t.test('of many flows that are over some end in a turn, the others soon', async t => {
   const clock = new FakeClock()
-  const flows = new FlowLimits<Flow>(
-    clock,
-    { ...defaultLimits, udpReplyTimeout: 5000 },
-    1e6,
-  )
+  const limits = { ...defaultLimits, udpReplyTimeout: 5000 }
+  const flows = new ListenerFlows(new FlowLimits<Flow>(clock, limits, 1e6), 1e6)
   let open = 0
   for (let i = 0; i < 5000; i += 1) {
     open += 1

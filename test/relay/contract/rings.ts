@@ -1,0 +1,104 @@
+import { once } from 'node:events'
+import type { Test } from 'tap'
+import type { RelayListener } from '../../../src/relay/relay.ts'
+import { freeTcpPort, freeUdpPort } from '../../support/ports.ts'
+import {
+  endpoint,
+  type ListenerSpec,
+  type MakeRelay,
+  relayFixture,
+} from '../../support/relay-fixture.ts'
+import { dial, echoBackend, tcpBackend } from '../../support/tcp-backend.ts'
+import { udpClient } from '../../support/udp-client.ts'
+import { until } from '../../support/until.ts'
+
+/** Relays that lead to each other, each by the next one's address. */
+export const ringsContract = (
+  t: Test,
+  makers: readonly MakeRelay[],
+  host = '127.0.0.1',
+): void => {
+  const name = `a ring of ${makers.length} at ${host}`
+  const [first] = makers
+  if (first === undefined) throw new Error('no relay')
+  const at = (port: number) => [{ address: host, port }]
+
+  const ring = async (
+    t: Test,
+    protocol: RelayListener['protocol'],
+    over: ListenerSpec = {},
+  ) => {
+    const free = protocol === 'TCP' ? freeTcpPort : freeUdpPort
+    const ports = await Promise.all(makers.map(() => free(host)))
+    const fixtures = makers.map(make => relayFixture(t, make))
+    for (const [i, { listen }] of fixtures.entries())
+      await listen({
+        protocol,
+        binds: at(ports[i] ?? 0),
+        endpoints: [endpoint(host, ports[(i + 1) % ports.length] ?? 0)],
+        ...over,
+      })
+    const sum = (of: (one: (typeof fixtures)[number]) => number): number =>
+      fixtures.reduce((all, one) => all + of(one), 0)
+    const active = () => sum(({ stats }) => stats().counters.active)
+    return { port: ports[0] ?? 0, fixtures, sum, active }
+  }
+
+  const overs: readonly (readonly [string, ListenerSpec])[] = [
+    ['', {}],
+    [
+      ', with headers, held clients and early closes',
+      { proxyProtocol: 'v2', retry: { earlyClose: true, replay: 1024, holdMs: 30_000 } },
+    ],
+  ]
+  for (const [what, over] of overs.slice(0, makers.length === 2 ? 2 : 1))
+    t.test(`${name} ends by itself${what}`, async t => {
+      const { port, fixtures, sum, active } = await ring(t, 'TCP', over)
+      const client = dial(t, port, host)
+      client.write('hello')
+      await t.rejects(once(client, 'end'), { code: 'ECONNRESET' })
+      await until('nothing goes round', () => active() === 0)
+      const accepted = sum(({ stats }) => stats().counters.accepted)
+      t.ok(accepted < 400, `${accepted} connections of one client`)
+      const came = sum(({ stats }) => stats().counters.failed.PO ?? 0)
+      t.ok(came > 0, 'and it is told why')
+      await until('the log and status have it, too', () =>
+        fixtures.some(
+          ({ records, stats }) =>
+            records.some(({ cause }) => cause === 'PO') &&
+            stats().lastError.includes('goes round'),
+        ),
+      )
+      const backend = await echoBackend(t, host)
+      await fixtures[0]?.listen({ binds: at(port), endpoints: [backend.endpoint] })
+      const other = dial(t, port, host)
+      other.write('?')
+      t.equal(String(await once(other, 'data')), '?', 'others are served')
+    })
+
+  t.test(`${name} drops a datagram that goes round`, async t => {
+    const { port, sum } = await ring(t, 'UDP')
+    const client = await udpClient(t, port, host)
+    client.send('hello')
+    await until(
+      'it is dropped',
+      () => sum(({ stats }) => stats().counters.datagramsDropped.loop ?? 0) === 1,
+    )
+    const sent = sum(({ stats }) => stats().counters.datagramsToBackend)
+    t.ok(sent < 600, `after ${sent} hops`)
+  })
+
+  if (makers.length > 1) return
+  t.test('silent clients of a silent endpoint are no ring', async t => {
+    const { listen, stats } = relayFixture(t, first)
+    const [port, silent] = [await freeTcpPort(host), await tcpBackend(t, () => {}, host)]
+    await listen({ binds: at(port), endpoints: [silent.endpoint] })
+    const clients = Array.from({ length: 300 }, () => dial(t, port, host))
+    await until('all are connected', () => silent.accepted === 300)
+    for (const client of clients) client.write('syslog')
+    dial(t, port, host)
+    await until('one more has come', () => silent.accepted === 301)
+    t.strictSame(stats().counters.failed.PO ?? 0, 0)
+    t.ok(stats().counters.active >= 300)
+  })
+}
