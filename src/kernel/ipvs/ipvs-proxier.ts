@@ -111,6 +111,7 @@ class IpvsProxier implements Proxier {
     const canary = new Canary({
       clock: this.#deps.clock,
       known: this.#state,
+      size: ({ installed }) => installed.known.servers.size,
       look: ({ installed }, whole) => this.#look(installed, whole),
       damaged,
     })
@@ -390,8 +391,9 @@ const rulesDamage = (
     name,
     jumps,
     chains: chains.map(chain => ({ name: chain.name, rules: chain.lines.length })),
+    more: [],
   }))
-  return damageIn(backend, ipvsOwner, expected, unreadable, { lists })
+  return damageIn(backend, ipvsOwner, expected, unreadable, lists)
 }
 
 const addressDamage = async (
