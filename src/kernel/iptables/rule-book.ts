@@ -10,21 +10,19 @@ import { type ChainEdit, countRules, Edits, isSameChain, noSizes } from './edits
 import {
   assemble,
   type Context,
+  type Features,
   type FullRules,
+  healthCheckChain,
   largeCluster,
   makeContext,
   nodePortJumps,
-  type ServiceRules,
-  serviceRules,
-} from './full-rules.ts'
-import {
-  healthCheckChain,
   portalChain,
   type PortalKind,
   portalKindNames,
   portalKinds,
+  type ServiceRules,
+  serviceRules,
 } from './full-rules.ts'
-import type { Features } from './full-rules.ts'
 
 interface Entry {
   readonly servicePort: ServicePort

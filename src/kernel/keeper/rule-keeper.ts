@@ -1,8 +1,7 @@
 import type { Clock } from '../../util/clock.ts'
 import type { Problem } from '../../model/snapshot.ts'
 import type { IpFamily } from '../../util/ip.ts'
-import type { FlowVip } from '../conntrack.ts'
-import type { ConntrackCleaner } from '../conntrack.ts'
+import type { ConntrackCleaner, FlowVip } from '../conntrack.ts'
 import type { KernelSync, Proxier } from '../proxier.ts'
 
 /** Called with what was done to the kernel's rules. */
