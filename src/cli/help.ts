@@ -1,10 +1,10 @@
 import {
+  type Command,
   commandNames,
   commands,
-  type Command,
   type CommandText,
+  exitCodes,
 } from '../config/commands.ts'
-import { exitCodes } from '../config/commands.ts'
 import { acceptedBy, rowsOf } from '../config/options.ts'
 import { defaultOf, helpOf, type Row } from '../config/row.ts'
 import { wrap } from './words.ts'

@@ -46,7 +46,7 @@ export class ConnectTimeFigures implements ConnectTimeObserver {
     this.repairs += 1
     this.#log.warn(
       { what },
-      'another program changed connect-time steering; it is made anew',
+      "another program changed Usher's connect-time programs; they are put back",
     )
   }
 

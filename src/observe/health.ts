@@ -1,7 +1,6 @@
 import type { BindState } from '../relay/relay.ts'
 import type { Clock } from '../util/clock.ts'
-import { familyOf, ipFamilies, joinHostPort } from '../util/ip.ts'
-import type { IpFamily } from '../util/ip.ts'
+import { familyOf, ipFamilies, type IpFamily, joinHostPort } from '../util/ip.ts'
 
 export interface HealthOptions {
   readonly clock: Clock

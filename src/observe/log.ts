@@ -1,6 +1,5 @@
 import { isatty } from 'node:tty'
-import { pino } from 'pino'
-import type { DestinationStream } from 'pino'
+import { type DestinationStream, pino } from 'pino'
 import { LogOutput, tellStderr, withoutWaiting } from './log-output.ts'
 
 export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal'

@@ -7,7 +7,11 @@ type Table<T> = readonly Metric<T>[]
 /** Milliseconds between two looks at the event loop; part of each measured value. */
 const delayResolutionMs = 100
 
-/** Figures of the process. */
+/**
+ * Figures of the process. Own code instead of prom-client's default set, which reads
+ * /proc/self/fd synchronously and lists all handles: 12 ms of a stopped event loop at
+ * 8000 sockets.
+ */
 export interface ProcessFigures {
   readonly cpuSeconds: number
   /** Unix time, seconds. */

@@ -1,7 +1,7 @@
 import type { KeeperObserver } from '../kernel/keeper/rule-keeper.ts'
 import type { KernelSync, ProxierObserver } from '../kernel/proxier.ts'
 import type { IpFamily } from '../util/ip.ts'
-import type { Log } from './log.ts'
+import type { Log, LogFields } from './log.ts'
 
 /** Logs what is done to the kernel's rules: most at debug, what was not expected above. */
 interface RuleLog extends KeeperObserver {
@@ -14,6 +14,7 @@ export const kernelLog = (log: Log, mode: string): RuleLog & ProxierObserver => 
   /** By what failed, what was said of it. */
   const failures = new Map<string, string>()
   const written = new Set<IpFamily>()
+  const repaired = repairLog(log, 'rules', { mode })
   return {
     synced: (family, { work, rules }, seconds) => {
       if (work === 'nothing') return
@@ -28,15 +29,7 @@ export const kernelLog = (log: Log, mode: string): RuleLog & ProxierObserver => 
       }
       log[level](fields, 'Services are in the kernel')
     },
-    damaged: (family, what) =>
-      log.warn(
-        { mode, family, what },
-        "another program removed Usher's rules; they are written again",
-      ),
-    // Where they could not be, the sync that failed is logged.
-    repaired: (family, what, error) => {
-      if (error === '') log.info({ mode, family, what }, "Usher's rules were repaired")
-    },
+    repaired: (family, what, error) => repaired(what, error, family),
     restoreFailed: (family, work) => {
       if (work === 'partial')
         log.warn(
@@ -65,27 +58,14 @@ const workOf: Readonly<Record<KernelSync['work'], string>> = {
 /** Of a capture. */
 export const captureLog = (log: Log, capture: string): RuleLog => {
   let lastFailure = ''
-  const lastErrors = new Map<IpFamily, string>()
+  const repaired = repairLog(log, 'rules', { capture })
   return {
     synced: (family, { work }, seconds) => {
       if (work === 'nothing') return
       const fields = { capture, family, work: workOf[work], ms: inMs(seconds) }
       log[work === 'full' ? 'info' : 'debug'](fields, 'rules are in the kernel')
     },
-    /** Logged when they are put back, or can't be. */
-    damaged: () => {},
-    repaired: (family, what, error) => {
-      const fields = { capture, family, what }
-      const isNews = lastErrors.get(family) !== error
-      lastErrors.set(family, error)
-      if (error === '')
-        log.warn(fields, "another program changed Usher's rules; they are put back")
-      else
-        log[isNews ? 'error' : 'debug'](
-          { ...fields, error },
-          "another program changed Usher's rules, and they can't be put back",
-        )
-    },
+    repaired: (family, what, error) => repaired(what, error, family),
     failed: (what, why) => {
       const text = `${what}: ${why}`
       if (text !== lastFailure) log.warn({ capture, why }, `${what} failed`)
@@ -96,15 +76,22 @@ export const captureLog = (log: Log, capture: string): RuleLog => {
 
 const inMs = (seconds: number): number => Math.round(seconds * 1000)
 
-/** The same for addresses that were made this host's own. */
-export const addressLog =
-  (log: Log) =>
-  (what: string, error: string): void => {
-    if (error === '')
-      log.warn({ what }, "another program removed Usher's addresses; they are put back")
+/**
+ * What another program changed, whatever it is: logged when it is put back, or can't be; the same
+ * failure once.
+ */
+export const repairLog = (log: Log, of: 'rules' | 'addresses', by: LogFields = {}) => {
+  const lastErrors = new Map<IpFamily | undefined, string>()
+  return (what: string, error: string, family?: IpFamily): void => {
+    const fields = { ...by, ...(family && { family }), what }
+    const isNews = lastErrors.get(family) !== error
+    lastErrors.set(family, error)
+    const changed = `another program changed Usher's ${of}`
+    if (error === '') log.warn(fields, `${changed}; they are put back`)
     else
-      log.error(
-        { what, error },
-        "another program removed Usher's addresses, and they can't be put back",
+      log[isNews ? 'error' : 'debug'](
+        { ...fields, error },
+        `${changed}, and they can't be put back`,
       )
   }
+}

@@ -29,8 +29,6 @@ export class RuleMetrics
     if (work !== 'nothing') totals[work].observe(seconds)
   }
 
-  damaged(): void {}
-
   repaired(family: IpFamily, _what: string, error: string): void {
     this.families[family][error === '' ? 'repairs' : 'failedRepairs'] += 1
   }

@@ -1,6 +1,5 @@
 import { optionsInForce } from './options-in-force.ts'
-import type { Placement, VipPlacement } from '../capture/capture.ts'
-import type { CaptureChoice } from '../capture/capture.ts'
+import type { CaptureChoice, Placement, VipPlacement } from '../capture/capture.ts'
 import type { ModeChoice } from '../mode/fallback-mode.ts'
 import type { StandingOrder } from '../mode/operator-orders.ts'
 import { unservedPlacement } from '../mode/placements.ts'

@@ -2,11 +2,9 @@ import type { Route, Routes } from '../observe/admin-routes.ts'
 import { type ControlServer, startControlServer } from '../observe/control-server.ts'
 import type { DataPath } from './data-path.ts'
 import { askedRoute, commandRoute, type ControlDeps } from './control/carry-out.ts'
-import { close, connections } from './control/connections.ts'
-import { ended } from './control/connections.ts'
-import { drain, undrain, weight } from './control/endpoint-orders.ts'
+import { close, connections, ended } from './control/connections.ts'
+import { drain, pause, resume, undrain, weight } from './control/endpoint-orders.ts'
 import { explain } from './control/explain.ts'
-import { pause, resume } from './control/endpoint-orders.ts'
 import type { Shared } from './options.ts'
 
 type StartDeps = Pick<Shared, 'options' | 'clock' | 'log' | 'orders'> &

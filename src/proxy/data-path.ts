@@ -1,5 +1,4 @@
-import type { Placement } from '../capture/capture.ts'
-import type { CaptureChoice } from '../capture/capture.ts'
+import type { CaptureChoice, Placement } from '../capture/capture.ts'
 import {
   isOwnAddress,
   LocalAddresses,
@@ -21,8 +20,7 @@ import type { ChosenRelay, MadeRelay, RelayDeps } from '../relay/make-relay.ts'
 import type { Relay } from '../relay/relay.ts'
 import type { Clock } from '../util/clock.ts'
 import { familyOf, ipFamilies, type IpFamily } from '../util/ip.ts'
-import { createCapture } from './capture/create-capture.ts'
-import { hostSystem } from './capture/create-capture.ts'
+import { createCapture, hostSystem } from './capture/create-capture.ts'
 import type { ProxyOptions, Shared } from './options.ts'
 
 export interface DataPath {

@@ -1,5 +1,4 @@
-import { cleanUp } from '../kernel/cleanup/clean-up.ts'
-import type { Kind, Stay } from '../kernel/cleanup/clean-up.ts'
+import { cleanUp, type Kind, type Stay } from '../kernel/cleanup/clean-up.ts'
 import type { Problem } from '../model/snapshot.ts'
 import type { Log } from '../observe/log.ts'
 

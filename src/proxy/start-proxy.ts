@@ -6,8 +6,12 @@ import type { ModeName } from '../mode/mode.ts'
 import { Reconciler } from '../mode/reconciler.ts'
 import { Registry } from '../model/registry.ts'
 import type { Problem } from '../model/snapshot.ts'
-import { AnnotationEvents } from '../observe/state-log.ts'
-import { ChangeLog } from '../observe/state-log.ts'
+import {
+  AnnotationEvents,
+  ChangeLog,
+  PlacementLog,
+  ProblemLog,
+} from '../observe/state-log.ts'
 import { Health } from '../observe/health.ts'
 import type { ControlServer } from '../observe/control-server.ts'
 import type { LogFields } from '../observe/log.ts'
@@ -15,7 +19,6 @@ import {
   type ServiceHealthFailure,
   ServiceHealthServers,
 } from '../observe/service-health.ts'
-import { PlacementLog, ProblemLog } from '../observe/state-log.ts'
 import { buildStatusDocument } from '../observe/status-document.ts'
 import { SyncMetrics } from '../observe/sync-metrics.ts'
 import { openFileLimit } from '../relay/fd-limit.ts'

@@ -1,8 +1,7 @@
 import { anywhere } from '../kernel/probe.ts'
 import { type ModeChoice, type ModeStep, FallbackMode } from '../mode/fallback-mode.ts'
-import { HybridMode } from '../mode/hybrid-mode.ts'
+import { HybridMode, ServiceSplitter } from '../mode/hybrid-mode.ts'
 import { kernelModeNames, type Mode, type ModeName } from '../mode/mode.ts'
-import { ServiceSplitter } from '../mode/hybrid-mode.ts'
 import { type BoundMetric, bindMetrics } from '../observe/exposition.ts'
 import { modeTable } from '../observe/metrics-table.ts'
 import {

@@ -124,7 +124,6 @@ const setUp = (over: Partial<RuleCaptureDeps> = {}) => {
     observers: [
       {
         synced: (family, { work }) => told.push(`${family} ${work}`),
-        damaged: (_family, what) => told.push(`damaged ${what}`),
         repaired: (_family, what, error) => told.push(`repaired ${what} ${error}`.trim()),
       },
     ],
@@ -259,7 +258,9 @@ t.test('rules that somebody changed are written again', async t => {
   await sync(web)
   kernel.damaged('the table is gone')
   kernel.damaged('the table is gone')
+  t.match(capture.problems(), [{ field: 'IPv4', message: /another program.*is gone/ }])
   await sync(web)
+  t.strictSame(capture.problems(), [], 'until it is put back')
   t.strictSame(kernel.calls, [...begun, 'replace 1'])
   kernel.failure = 'locked'
   kernel.damaged('a rule is gone')
@@ -268,12 +269,10 @@ t.test('rules that somebody changed are written again', async t => {
   await sync(web)
   t.strictSame(told, [
     'IPv4 full',
-    'damaged the table is gone',
     'resync',
     'resync',
     'IPv4 full',
     'repaired the table is gone',
-    'damaged a rule is gone',
     'resync',
     'repaired a rule is gone locked',
     'IPv4 full',

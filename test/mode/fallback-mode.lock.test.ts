@@ -53,7 +53,6 @@ const twoUshers = async (t: Test) => {
       observers: [
         {
           synced: () => told.push(`${self} leads`),
-          damaged: () => {},
           repaired: () => {},
         },
       ],

@@ -164,6 +164,8 @@ class IptablesTable implements RuleTable {
     const canary = new Canary({
       clock: this.#deps.clock,
       known: this.#installed,
+      // Of each VIP there are some four.
+      size: ({ layout }) => [...layout.rules].length * 4,
       look: (installed, whole) => damageOf(installed, this.#unreadable, whole),
       damaged,
     })
@@ -208,16 +210,13 @@ const damageOf = (
   unreadable: Unreadable,
   whole: boolean,
 ): Promise<string> => {
-  const most = whole ? Infinity : undefined
-  const expected = tableNames.map(name => ({
-    name,
-    jumps: jumps[name],
-    chains: Array.from(whole ? ledger.chains(name) : firstChains[name], chain => ({
-      name: chain,
-      rules: ledger.size(name, chain) ?? 0,
-    })),
-  }))
-  return damageIn(backend, captureOwner, expected, unreadable, { most, lists: whole })
+  const expected = tableNames.map(table => {
+    const sized = (name: string) => ({ name, rules: ledger.size(table, name) ?? 0 })
+    const chains = firstChains[table].map(sized)
+    const more = whole ? Array.from(ledger.chains(table), sized) : []
+    return { name: table, jumps: jumps[table], chains, more }
+  })
+  return damageIn(backend, captureOwner, expected, unreadable, whole)
 }
 
 /** Those that packets come to first; the parts of long ones are behind them. */

@@ -164,13 +164,14 @@ export class LocalCapture implements Capture {
   async #ask(asked: Asked): Promise<void> {
     const { hostAddresses, localAddresses, repaired } = this.#deps
     const [errors, damage] = [this.#errors, this.#damage]
+    // What is found meanwhile is left for the next time.
+    this.#damage = ''
     this.#errors = await hostAddresses.sync([
       ...asked.ranges,
       ...Array.from(asked.singles, asCidr),
     ])
     this.#asked = asked
     localAddresses.forget(differences(errors, this.#errors).map(asAddress))
-    this.#damage = ''
     if (damage === '') return
     // What could not be set anyway, like a range of IPv6, was not taken away.
     const failed = [...this.#errors].find(([cidr]) => !errors.has(cidr))

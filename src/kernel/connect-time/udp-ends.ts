@@ -4,7 +4,13 @@ import { type StoppableTools, type RunTool, ToolError } from '../run-tool.ts'
 import { forEachAtOnce } from '../../util/at-once.ts'
 import { readIfThere } from '../../util/read-text.ts'
 import { forEachYielding } from '../../util/yielding.ts'
-import { readAddressOf, addressOf } from './tables.ts'
+import {
+  address as format,
+  addressOf,
+  isGuarded,
+  readAddressOf,
+  socketKey,
+} from './tables.ts'
 import {
   holdNamespace,
   type NamespaceFolders,
@@ -12,12 +18,10 @@ import {
   networkNamespaces,
   idOf,
 } from './network-namespaces.ts'
-import { address as format, socketKey } from './tables.ts'
 import { type AddressPort, joinHostPort, familyOf } from '../../util/ip.ts'
 import { flowKeepers } from '../../model/service.ts'
 import type { ServicePort } from '../../model/snapshot.ts'
 import { listDiff } from '../../util/list-diff.ts'
-import { isGuarded } from './tables.ts'
 
 export interface UdpEndsDeps {
   readonly tools: Pick<StoppableTools, 'run' | 'stop'>

@@ -1,35 +1,24 @@
-import type { Clock, Timer } from '../../util/clock.ts'
+import type { Clock } from '../../util/clock.ts'
+import { Canary } from '../keeper/canary.ts'
 
-/** Listing 10 000 costs 20 to 40 ms of another core; one that is idle costs nothing. */
-const lookEveryMs = 4000
-
-/** `HostAddresses.watch` by looking every 4 s; `missing` lists CIDRs and never rejects. */
+/**
+ * `HostAddresses.watch` by looking now and then; `missing` lists CIDRs and never rejects. Listing
+ * 10 000 costs 20 to 40 ms of another core; one that is idle costs nothing.
+ */
 export const lookAgain = (
   clock: Clock,
   missing: () => Promise<readonly string[]>,
   damaged: (what: string) => void,
 ): (() => void) => {
-  let timer: Timer | undefined
-  let ended = false
-  const look = async (): Promise<void> => {
-    const gone = await missing()
-    if (ended) return
-    again()
-    if (gone.length > 0) damaged(missingText(gone))
-  }
-  const again = (): void => {
-    timer = clock.setTimeout(() => void look(), lookEveryMs)
-    timer.unref?.()
-  }
-  again()
-  return () => {
-    ended = true
-    clock.clearTimeout(timer)
-  }
+  const known = { value: true, epoch: 0 }
+  const look = async (): Promise<string> => missingText(await missing())
+  const canary = new Canary({ clock, known, look, damaged })
+  return () => canary.stop()
 }
 
 const missingText = (missing: readonly string[]): string => {
   const some = missing.slice(0, 3).join(', ')
+  if (some === '') return ''
   return missing.length <= 3
     ? `taken away: ${some}`
     : `taken away: ${some} and ${missing.length - 3} more`

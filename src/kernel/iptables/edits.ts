@@ -1,6 +1,5 @@
 import type { Chain, TableName } from '../xtables/wanted.ts'
-import type { ServiceRules } from './full-rules.ts'
-import { type PortalKind, portalKindNames } from './full-rules.ts'
+import { type PortalKind, portalKindNames, type ServiceRules } from './full-rules.ts'
 
 /** How many rules ServicePorts have, by where they are. */
 export type Sizes = Record<PortalKind | 'chains', number>

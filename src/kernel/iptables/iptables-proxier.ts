@@ -110,8 +110,9 @@ class IptablesProxier implements Proxier {
     const canary = new Canary({
       clock: this.#deps.clock,
       known: this.#installed,
-      look: ({ backend, book }, lists) =>
-        damageIn(backend, iptablesOwner, book.expected(), this.#unreadable, { lists }),
+      size: ({ book }) => book.total().filter + book.total().nat,
+      look: ({ backend, book }, whole) =>
+        damageIn(backend, iptablesOwner, book.expected(whole), this.#unreadable, whole),
       damaged,
     })
     return () => canary.stop()

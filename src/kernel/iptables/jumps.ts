@@ -49,14 +49,18 @@ export const kubeletJumps: readonly Jump[] = [
   jumpTo('OUTPUT', kubeletFirewall, ''),
 ]
 
+/** The rule that they lead to, in the form of a jump. */
+export const localnetJump: Jump = {
+  chain: kubeletFirewall,
+  target: 'DROP',
+  line: localnetRule,
+  at: 'end',
+}
+
 /** Of all that Usher writes into chains of others, what a table may have. */
 export const mayBeThere: typeof jumps = {
   nat: jumps.nat,
-  filter: [
-    ...jumps.filter,
-    ...kubeletJumps,
-    { chain: kubeletFirewall, target: 'DROP', line: localnetRule, at: 'end' },
-  ],
+  filter: [...jumps.filter, ...kubeletJumps, localnetJump],
 }
 
 /** `localnet`: with the rule against packets from elsewhere to 127.0.0.0/8. */

@@ -1,9 +1,7 @@
 import type { ServicePort, Vip } from '../../model/snapshot.ts'
 import { boundClients, type Look } from '../proxier.ts'
-import type { Context } from './full-rules.ts'
+import { type Context, portalKindNames, portalKinds, serviceRules } from './full-rules.ts'
 import { safe } from './service.ts'
-import { serviceRules } from './full-rules.ts'
-import { portalKindNames, portalKinds } from './full-rules.ts'
 
 /** Chains of Services that a line may lead to, but for those of endpoints. */
 const chainPattern = /-[jg] (KUBE-(?:SVC|SVL|EXT|FW)-[A-Z2-7]+)/

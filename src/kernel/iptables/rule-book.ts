@@ -3,21 +3,26 @@ import type { ServicePort, Snapshot } from '../../model/snapshot.ts'
 import { forEachYielding } from '../../util/yielding.ts'
 import type { KernelSettings } from '../proxier.ts'
 import type { ExpectedTable } from '../xtables/damage.ts'
+import { localnetJump } from './jumps.ts'
 import { kubeletFirewall } from '../xtables/kube-chains.ts'
 import { type Chain, type TableName, tableNames } from '../xtables/wanted.ts'
-import { type Context, largeCluster, makeContext } from './full-rules.ts'
 import { type ChainEdit, countRules, Edits, isSameChain, noSizes } from './edits.ts'
-import { nodePortJumps } from './full-rules.ts'
-import { assemble, type FullRules } from './full-rules.ts'
-import { type ServiceRules, serviceRules } from './full-rules.ts'
 import {
+  assemble,
+  type Context,
+  type Features,
+  type FullRules,
   healthCheckChain,
+  largeCluster,
+  makeContext,
+  nodePortJumps,
   portalChain,
   type PortalKind,
   portalKindNames,
   portalKinds,
+  type ServiceRules,
+  serviceRules,
 } from './full-rules.ts'
-import type { Features } from './full-rules.ts'
 
 interface Entry {
   readonly servicePort: ServicePort
@@ -131,13 +136,21 @@ export class RuleBook {
     return total
   }
 
-  /** The chains that packets come to before a ServicePort's own, and the jumps to them. */
-  expected(): readonly ExpectedTable[] {
+  /**
+   * The chains that packets come to before a ServicePort's own, and the jumps to them; `whole`:
+   * those of ServicePorts, as more.
+   */
+  expected(whole: boolean): readonly ExpectedTable[] {
     const constant = this.#constant()
     const jumps = { mangle: [], ...constant.jumps }
+    const own = whole ? [...this.#entries.values()].flatMap(one => one.rules.chains) : []
+    const ofServices = own.map(({ name, lines }) => ({ name, rules: lines.length }))
+    const isGuarded = constant.filter.some(({ name }) => name === kubeletFirewall)
     return (['mangle', ...tableNames] as const).map(table => ({
       name: table,
-      jumps: jumps[table],
+      jumps:
+        table === 'filter' && isGuarded ? [...jumps.filter, localnetJump] : jumps[table],
+      more: table === 'nat' ? ofServices : [],
       chains: constant[table]
         .filter(({ name }) => name !== kubeletFirewall)
         .map(({ name, lines }) => {

@@ -34,23 +34,21 @@ import {
 import {
   addressChanges,
   changeAddresses,
+  deviceIndex,
   deviceName,
+  knownState,
+  type Loads,
   readAddresses,
+  readKernel,
+  readLoads,
+  setDamage,
+  setSizes,
 } from './read-kernel.ts'
 import { DrainWatch } from './drain-watch.ts'
 import { Canary } from '../keeper/canary.ts'
 import { Known } from '../keeper/known.ts'
 import { type IpvsDeps, schedulerOf } from './ipvs-deps.ts'
 import { restoreServers, restoreSets } from './ipvs-tools.ts'
-import {
-  deviceIndex,
-  knownState,
-  readKernel,
-  type Loads,
-  readLoads,
-  setDamage,
-  setSizes,
-} from './read-kernel.ts'
 import { type RuleTable, ipvsOwner, isIpvsChain, ruleTables } from './rules.ts'
 import { type SetKind, maxEntries, setName } from './set-names.ts'
 import { type ServerId, protocolOf, serverPlace, serverText } from './server-id.ts'
@@ -111,6 +109,7 @@ class IpvsProxier implements Proxier {
     const canary = new Canary({
       clock: this.#deps.clock,
       known: this.#state,
+      size: ({ installed }) => installed.known.servers.size,
       look: ({ installed }, whole) => this.#look(installed, whole),
       damaged,
     })
@@ -390,8 +389,9 @@ const rulesDamage = (
     name,
     jumps,
     chains: chains.map(chain => ({ name: chain.name, rules: chain.lines.length })),
+    more: [],
   }))
-  return damageIn(backend, ipvsOwner, expected, unreadable, { lists })
+  return damageIn(backend, ipvsOwner, expected, unreadable, lists)
 }
 
 const addressDamage = async (

@@ -11,18 +11,23 @@ export interface CanaryDeps<T> {
    * with ToolError when nothing can be read now; a sync that fails is logged.
    */
   readonly look: (written: T, whole: boolean) => Promise<string>
+  /** How many rules, or the like, are looked at; by default few. */
+  readonly size?: (written: T) => number
   readonly damaged: (what: string) => void
 }
 
-/** Milliseconds between looks. */
-const everyMs = 4000
+/** Milliseconds between looks, and for a minute after damage: what does it mostly does it again. */
+const [calmMs, closeMs, recentMs] = [4000, 1000, 60_000]
 /** After a look that a change of Usher's own came in the way of. */
 const againMs = 250
-/** Of the time, how much may go into looking at all: 2 %. */
-const pauseFactor = 50
+/**
+ * Of the time, how much may go into looking at all: 2 %. With few rules a look mostly waits for
+ * processes to start, and may take 20 %; no more, as rules of others are read, too.
+ */
+const [pauseFactor, pauseFactorOfFew, fewRules] = [50, 5, 1000]
 
 /**
- * Looks every 4 s whether what Usher has written is still there, and at what costs more less
+ * Looks now and then whether what Usher has written is still there, and at what costs more less
  * often. What empties a table, as firewalls do when they start, takes that too.
  */
 export class Canary<T> {
@@ -30,10 +35,11 @@ export class Canary<T> {
   #timer: Timer | undefined
   #isStopped = false
   #nextWhole = 0
+  #closeUntil = -Infinity
 
   constructor(deps: CanaryDeps<T>) {
     this.#deps = deps
-    this.#wait(everyMs)
+    this.#wait(calmMs)
   }
 
   stop(): void {
@@ -49,18 +55,23 @@ export class Canary<T> {
   }
 
   async #look(): Promise<void> {
-    const { clock, look, known, damaged } = this.#deps
+    const { clock, look, known, size = () => 0, damaged } = this.#deps
     const { epoch, value } = known
     if (epoch === undefined || value === undefined) return this.#wait(againMs)
     const started = clock.now()
     const isWhole = started >= this.#nextWhole
+    const factor = size(value) <= fewRules ? pauseFactorOfFew : pauseFactor
     const what = await look(value, isWhole).catch(notSeen)
     const took = clock.now() - started
     if (this.#isStopped) return undefined
+    if (isWhole) this.#nextWhole = started + took * factor
     if (known.epoch !== epoch) return this.#wait(againMs)
-    if (isWhole) this.#nextWhole = started + Math.max(everyMs, took * pauseFactor)
-    if (what !== '') damaged(what)
-    return this.#wait(Math.max(againMs, everyMs - took))
+    if (what !== '') {
+      this.#closeUntil = started + recentMs
+      damaged(what)
+    }
+    const pauseMs = started < this.#closeUntil ? closeMs : calmMs
+    return this.#wait(Math.max(againMs, pauseMs - took))
   }
 }
 

@@ -1,16 +1,13 @@
 import type { Clock } from '../../util/clock.ts'
 import type { Problem } from '../../model/snapshot.ts'
 import type { IpFamily } from '../../util/ip.ts'
-import type { FlowVip } from '../conntrack.ts'
-import type { ConntrackCleaner } from '../conntrack.ts'
+import type { ConntrackCleaner, FlowVip } from '../conntrack.ts'
 import type { KernelSync, Proxier } from '../proxier.ts'
 
 /** Called with what was done to the kernel's rules. */
 export interface KeeperObserver {
   synced(family: IpFamily, sync: KernelSync, seconds: number): void
-  /** Another program changed what was written; it is written again by the next sync. */
-  damaged(family: IpFamily, what: string): void
-  /** After `damaged`; '' for `error` when it is as it should be again. */
+  /** Another program changed what was written; '' for `error` when it is as it should be again. */
   repaired(family: IpFamily, what: string, error: string): void
 }
 
@@ -119,10 +116,13 @@ export class RuleKeeper<Wanted, Settings> {
   /** What of the last sync could not be honoured; failures are those of `object`. */
   problems(object: string): readonly Problem[] {
     const { problem } = this.#deps.conntrack
-    const families = Array.from(this.#families, ([family, { error, proxier }]) => [
-      ...(error === '' ? [] : [{ object, field: family, message: error }]),
-      ...proxier.problems(),
-    ]).flat()
+    const families = Array.from(this.#families, ([field, { error, damage, proxier }]) => {
+      const message = error || (damage && `another program changed its rules: ${damage}`)
+      return [
+        ...(message === '' ? [] : [{ object, field, message }]),
+        ...proxier.problems(),
+      ]
+    }).flat()
     if (problem === '') return families
     const message = `flows may go on to what is gone: ${problem}`
     return [...families, { object, field: 'UDP', message }]
@@ -199,8 +199,6 @@ export class RuleKeeper<Wanted, Settings> {
     return family.proxier.watch(what => {
       if (this.#isStopped) return
       family.proxier.forget()
-      // It may be found several times before it is repaired.
-      if (family.damage === '') this.#tell(observer => observer.damaged(name, what))
       family.damage = what
       family.isWhole = false
       this.#deps.resync()

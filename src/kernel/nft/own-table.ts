@@ -1,5 +1,6 @@
 import { randomInt } from 'node:crypto'
 import { type RunTool, ToolError } from '../run-tool.ts'
+import { forEachYielding } from '../../util/yielding.ts'
 import type { ElementChanges } from '../elements/element-changes.ts'
 
 /** What a transaction does besides what its text says to nft. */
@@ -49,7 +50,7 @@ export class OwnTable {
     return this.#writes
   }
 
-  /** How many elements the sets have that ever had any. */
+  /** How many elements the sets have that ever had any, and how many rules each `chain NAME`. */
   get sizes(): ReadonlyMap<string, number> {
     return this.#sizes
   }
@@ -76,10 +77,25 @@ export class OwnTable {
     if (!isElementsOnly) this.#era++
     await this.#write(parts)
     if (isWhole) this.#sizes.clear()
+    if (!isElementsOnly) await this.#countRules(parts)
     for (const [name, growth] of elements?.growth() ?? [])
       this.#sizes.set(name, (this.#sizes.get(name) ?? 0) + growth)
     this.#isPlaced = true
     if (!isElementsOnly) for (const callback of this.#onChange) callback(effect)
+  }
+
+  async #countRules(parts: readonly string[]): Promise<void> {
+    for (const part of parts.filter(text => !/^(?:add|delete) element/.test(text))) {
+      const sizes = part.includes('\n\tchain ') ? await listedSizes(part) : []
+      for (const [name, size] of sizes)
+        if (name.startsWith('chain ')) this.#sizes.set(name, size)
+      for (const [, what, chain] of part.matchAll(ruleCommand)) {
+        const name = `chain ${chain}`
+        if (what === 'delete chain') this.#sizes.delete(name)
+        else if (what === 'flush chain') this.#sizes.set(name, 0)
+        else this.#sizes.set(name, (this.#sizes.get(name) ?? 0) + 1)
+      }
+    }
   }
 
   /** In a user namespace a socket has no more room than net.core.wmem_max says. */
@@ -98,6 +114,35 @@ export class OwnTable {
     const stamp = `flush set ${set}\nadd element ${set} { ${this.#stamps.next()} }\n`
     await this.#run('nft', ['-f', '-'], { input: text + stamp, timeoutMs })
   }
+}
+
+const ruleCommand = /^(add rule|flush chain|delete chain) \S+ \S+ (\S+)/gm
+
+/**
+ * How many elements each set and map has in a table as `nft list table` writes it, and how many rules
+ * each `chain NAME`.
+ */
+export const listedSizes = async (text: string): Promise<ReadonlyMap<string, number>> => {
+  const sizes = new Map<string, number>()
+  let part = ''
+  let within = false
+  await forEachYielding(text.matchAll(/[^\n]+/g), ([line]) => {
+    const [, kind, name] = /^\t(set|map|chain) (\S+) \{/.exec(line) ?? []
+    if (name !== undefined) {
+      part = kind === 'chain' ? `chain ${name}` : name
+      sizes.set(part, 0)
+    }
+    const isRule =
+      part.startsWith('chain ') && /^\t\t(?!\t|type |comment "[^"]*"$)/.test(line)
+    if (isRule) sizes.set(part, (sizes.get(part) ?? 0) + 1)
+    within ||= line.startsWith('\t\telements = {')
+    if (!within) return
+    // Each element but the last is followed by a comma.
+    const last = line.endsWith('}') ? 1 : 0
+    sizes.set(part, (sizes.get(part) ?? 0) + line.split(',').length - 1 + last)
+    within = last === 0
+  })
+  return sizes
 }
 
 /** Characters; what nft makes of them has some times as many bytes, of the 400 kB that go through. */

@@ -1,8 +1,7 @@
 import { type RunTool, ToolError } from '../run-tool.ts'
 import type { Clock, Timer } from '../../util/clock.ts'
-import { forEachYielding } from '../../util/yielding.ts'
 import type { Monitor, MonitorEvent } from './monitor.ts'
-import type { OwnTable } from './own-table.ts'
+import { listedSizes, type OwnTable } from './own-table.ts'
 import { messageOf } from '../../util/usher-error.ts'
 
 export interface TableWatchDeps {
@@ -171,10 +170,10 @@ class TableWatch {
     const listed = await listedSizes(text)
     if (!this.#own.isPlaced || this.#own.writes !== writes) return
     this.#counting = false
-    for (const [set, size] of this.#own.sizes) {
-      if (listed.get(set) === size) continue
+    for (const [part, size] of this.#own.sizes) {
+      if (listed.get(part) === size) continue
       this.#report(
-        `table ${this.#own.name}: ${set} has ${listed.get(set)} elements, not ${size}`,
+        `table ${this.#own.name}: ${part} has ${listed.get(part) ?? 'nothing'}, not ${size}`,
       )
       return
     }
@@ -184,25 +183,4 @@ class TableWatch {
   #isStill(era: number): boolean {
     return !this.#stopped && this.#own.isPlaced && this.#own.era === era
   }
-}
-
-/** How many elements each set and map has in what `nft list table` wrote. */
-export const listedSizes = async (text: string): Promise<ReadonlyMap<string, number>> => {
-  const sizes = new Map<string, number>()
-  let set = ''
-  let within = false
-  await forEachYielding(text.matchAll(/[^\n]+/g), ([line]) => {
-    const [, name] = /^\t(?:set|map) (\S+) \{/.exec(line) ?? []
-    if (name !== undefined) {
-      set = name
-      sizes.set(set, 0)
-    }
-    within ||= line.startsWith('\t\telements = {')
-    if (!within) return
-    // Each element but the last is followed by a comma.
-    const last = line.endsWith('}') ? 1 : 0
-    sizes.set(set, (sizes.get(set) ?? 0) + line.split(',').length - 1 + last)
-    within = last === 0
-  })
-  return sizes
 }

@@ -1,7 +1,8 @@
-import type { Backend } from './backend.ts'
+import { type Backend, isBusy } from './backend.ts'
 import { jumpDamage } from './jumps.ts'
 import type { Owner } from './kube-chains.ts'
-import type { SavedTable } from './saved.ts'
+import { chainSizes } from './nft-rules.ts'
+import { readTable, type SavedTable } from './saved.ts'
 import { chainsNow, listed, unlisted } from './table-now.ts'
 import type { Jump } from './wanted.ts'
 import type { Problem } from '../../model/snapshot.ts'
@@ -12,7 +13,14 @@ import { ToolError } from '../run-tool.ts'
 export interface ExpectedTable {
   readonly name: string
   readonly jumps: readonly Jump[]
-  readonly chains: readonly { readonly name: string; readonly rules: number }[]
+  readonly chains: readonly ExpectedChain[]
+  /** Those that are looked at only where the whole table is read. */
+  readonly more: readonly ExpectedChain[]
+}
+
+interface ExpectedChain {
+  readonly name: string
+  readonly rules: number
 }
 
 /** Longer chains are not read whole: that their last rule is there is enough. */
@@ -20,47 +28,48 @@ const mostRules = 100
 
 /**
  * What is wrong with some chains and the jumps to them, in a few words; '' for nothing.
- * `most`: longer chains are not read whole. `lists`: also looks whether iptables can list the
- * tables, which takes as long as they are. Rejects with ToolError when nothing can be read now.
+ * `lists`: reads whole tables, which takes as long as they are, and so knows whether iptables
+ * can list them. Rejects with ToolError when nothing can be read now.
  */
 export const damageIn = async (
   backend: Backend,
   owner: Owner,
   tables: readonly ExpectedTable[],
   unreadable: Unreadable,
-  {
-    most = mostRules,
-    lists,
-  }: { readonly most?: number | undefined; readonly lists: boolean },
+  lists: boolean,
 ): Promise<string> => {
   let wrong = ''
-  for (const table of tables) {
-    const { name, jumps, chains } = table
+  for (const { name, jumps, chains, more } of tables) {
     const asked = [
       ...new Set(jumps.map(({ chain }) => chain)),
       ...chains.map(each =>
-        each.rules > most ? `${each.name} ${each.rules}` : each.name,
+        each.rules > mostRules ? `${each.name} ${each.rules}` : each.name,
       ),
     ]
-    const saved = await chainsNow(backend, name, owner, { chains: asked, jumps })
-    wrong ||= compared(table, saved, owner, most)
-    if (saved.partial !== undefined) unreadable.note(backend, saved)
-    else if (lists) await unreadable.look(backend, saved)
+    const table = lists ? await unreadable.list(backend, name, owner) : undefined
+    const saved =
+      table ?? (await chainsNow(backend, name, owner, { chains: asked, jumps }))
+    unreadable.note(backend, saved)
+    const sizes = lists && !table ? await chainSizes(backend, name) : undefined
+    wrong ||=
+      jumpDamage(jumps, saved, owner) ||
+      compared(name, chains, saved.chains, table ? Infinity : mostRules) ||
+      (table ? compared(name, more, table.chains) : '') ||
+      (sizes ? compared(name, more, sizes, Infinity, 'chain ') : '')
   }
   return wrong
 }
 
 const compared = (
-  { name, jumps, chains }: ExpectedTable,
-  saved: SavedTable,
-  owner: Owner,
-  most: number,
+  table: string,
+  chains: readonly ExpectedChain[],
+  sizes: ReadonlyMap<string, number>,
+  most = Infinity,
+  prefix = '',
 ): string => {
-  const wrong = jumpDamage(jumps, saved, owner)
-  if (wrong !== '') return wrong
   for (const chain of chains) {
-    const what = `chain ${chain.name} of table ${name}`
-    const there = saved.chains.get(chain.name)
+    const what = `chain ${chain.name} of table ${table}`
+    const there = sizes.get(prefix + chain.name)
     if (chain.rules > most) {
       if (there === undefined) return `${what} has fewer than ${chain.rules} rules`
     } else if (there === undefined) return `${what} is gone, or can't be read`
@@ -74,8 +83,11 @@ const compared = (
 export class Unreadable {
   readonly #problems = new Map<string, Problem>()
 
-  /** Where it has been read well, `look` says so. */
-  note({ family }: Backend, { name, partial }: SavedTable): void {
+  /** Where it has been read well, `list` says so. */
+  note(
+    { family }: Backend,
+    { name, partial }: Pick<SavedTable, 'name' | 'partial'>,
+  ): void {
     if (partial === undefined) return
     const table = `table ${familyWords(family).family} ${name}`
     this.#problems.set(name, {
@@ -85,16 +97,24 @@ export class Unreadable {
     })
   }
 
-  /** The same where no more is known than that what leads to Usher's own can be read. */
-  async look(backend: Backend, table: SavedTable): Promise<void> {
+  /** A whole table; undefined where iptables can't list it, now or at all. */
+  async list(
+    backend: Backend,
+    name: string,
+    owner: Owner,
+  ): Promise<SavedTable | undefined> {
     try {
-      const text = await listed(backend, table.name)
-      if (text === undefined) this.note(backend, { ...table, partial: unlisted })
-      else this.#problems.delete(table.name)
+      const text = await listed(backend, name)
+      if (text !== undefined) {
+        this.#problems.delete(name)
+        return await readTable(text, name, owner)
+      }
+      this.note(backend, { name, partial: unlisted })
     } catch (error) {
-      if (!(error instanceof ToolError)) throw error
+      if (!(error instanceof ToolError) || isBusy(error)) throw error
       // It is not known now, and looked at again.
     }
+    return undefined
   }
 
   problems(): readonly Problem[] {

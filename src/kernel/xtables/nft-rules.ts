@@ -1,3 +1,4 @@
+import { listedSizes } from '../nft/own-table.ts'
 import { familyWords, listTables, tableOf } from '../nft/tables.ts'
 import { ToolError } from '../run-tool.ts'
 import type { Backend } from './backend.ts'
@@ -17,6 +18,16 @@ export const chainNames = (
   mode === 'legacy'
     ? Promise.resolve(undefined)
     : listTables(run, family).then(all => all.get(tableOf(family, table)) ?? [], ifNft)
+
+/** How many rules each `chain NAME` has; undefined as above. */
+export const chainSizes = async (
+  { mode, run, family }: Backend,
+  table: string,
+): Promise<ReadonlyMap<string, number> | undefined> => {
+  if (mode === 'legacy') return undefined
+  const args = ['list', 'table', familyWords(family).family, table]
+  return run('nft', args).then(listedSizes, ifNft)
+}
 
 const rulePattern =
   /^\t\t(.*?)(?:(?:jump|goto) ([\w-]+))?(?: comment ".*")? # handle (\d+)$/gm

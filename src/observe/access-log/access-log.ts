@@ -4,9 +4,7 @@ import type { AccessBatch } from '../../relay/relay.ts'
 import type { Clock } from '../../util/clock.ts'
 import { type Log, standardOutput } from '../log.ts'
 import type { LogOutput } from '../log-output.ts'
-import { FileSink } from './sink.ts'
-import type { LineSink, SayTrouble } from './sink.ts'
-import { SyslogSink } from './sink.ts'
+import { FileSink, type LineSink, type SayTrouble, SyslogSink } from './sink.ts'
 
 export interface AccessLogDeps {
   readonly log: Log

@@ -9,7 +9,7 @@ import {
 import { type HostLock, SocketLock } from '../../kernel/keeper/host-lock.ts'
 import { boundProxyAddress, ListenCapture } from '../../capture/listen.ts'
 import { LocalCapture } from '../../capture/local/local-capture.ts'
-import { addressLog, captureLog } from '../../observe/rule-log.ts'
+import { captureLog, repairLog } from '../../observe/rule-log.ts'
 import type { RuleTables } from '../../capture/rule-table.ts'
 import { permissionAdvice } from '../../kernel/permission-advice.ts'
 import {
@@ -193,7 +193,7 @@ const local = (deps: CaptureDeps): Capture => {
     serviceCidrs: facts.serviceCidrs,
     elsewhere: facts.elsewhere,
     keepRules: options.keepRules ?? false,
-    repaired: addressLog(log),
+    repaired: repairLog(log, 'addresses'),
     clock: deps.clock,
     resync: deps.resync,
   })
@@ -241,7 +241,7 @@ const rulesCapture = (
   })
   const kept = new KeptAddresses({
     addresses: system.addresses,
-    repaired: addressLog(log),
+    repaired: repairLog(log, 'addresses'),
     resync: deps.resync,
   })
   const said = captureLog(log, tables.name)

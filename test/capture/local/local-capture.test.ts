@@ -310,6 +310,21 @@ t.test('a sync that finds an address taken away puts it back itself', async t =>
   t.equal(repairs.length, 1)
 })
 
+t.test('what is found gone while addresses are set is reported, too', async t => {
+  const { host, place, repairs } = fixture()
+  const web = servicePort('web', { vips: [external('192.0.2.1')] })
+  await place(web)
+  const sync = host.sync.bind(host)
+  host.sync = async wanted => {
+    host.see('192.0.2.1/32')
+    return sync(wanted)
+  }
+  await place(servicePort('web', { vips: [external('192.0.2.2')] }))
+  host.sync = sync
+  await place(web)
+  t.match(repairs.at(-1), ['taken away: 192.0.2.1/32', ''])
+})
+
 t.test('an end gives all back, unless that is to stay', async t => {
   const web = servicePort('web')
   const end = async (over: Partial<LocalCaptureDeps>, isUsed: boolean) => {

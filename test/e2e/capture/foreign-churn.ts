@@ -1,3 +1,4 @@
+import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
 import type { RunTool } from '../../../src/kernel/run-tool.ts'
@@ -16,7 +17,13 @@ import { allNodePorts, isOfKernel, type Way } from './ways.ts'
 export interface ChurnReport {
   readonly dials: number
   readonly actions: number
+  /** Those that changed something of Usher's, and so are to be told of. */
+  readonly harms: number
+  /** Chains that Usher wrote for a change of their Service before it looked: nothing to tell of was left. */
+  readonly overwritten: number
   readonly changes: number
+  /** The longest time in which this process itself did not get to run, milliseconds. */
+  readonly stalledMs: number
   /** The longest time that a VIP was wrong, milliseconds. */
   readonly worstMs: number
   /** VIPs that were wrong for longer than `mostWrongMs`. */
@@ -83,6 +90,9 @@ class Run {
   readonly #started = Date.now()
   #dials = 0
   #actions = 0
+  #harms = 0
+  #overwritten = 0
+  readonly #stalls = monitorEventLoopDelay({ resolution: 10 })
   #changes = 0
   #worstMs = 0
 
@@ -112,6 +122,7 @@ class Run {
   }
 
   async dial(end: number): Promise<void> {
+    this.#stalls.enable()
     await Promise.all(
       this.#cells.map(async (judgedCell, index) => {
         await sleep((index * pauseMs) / this.#cells.length)
@@ -185,29 +196,44 @@ class Run {
     while (Date.now() < end - 2 * mostWrongMs) {
       await sleep(this.#random.between(1000, 5000))
       const action = this.#random.pick(actionsOf(this.#way))
-      const recordsBefore = this.#usher.records.length
+      const before = this.#usher.records.length
+      const had = await this.#problems()
       const what = await action(run, this.#random)
       if (what === '') continue
       this.#actions += 1
       this.#history.push(`${this.#at(Date.now())} ${what}`)
-      if (!(await this.#isTold(recordsBefore)))
-        this.#untold.push(this.#history.at(-1) ?? '')
+      if (isHarmless(action, this.#way)) continue
+      this.#harms += 1
+      const isTold =
+        action === addNative
+          ? (now: readonly string[]) => now.some(one => one.startsWith('iptables table'))
+          : (now: readonly string[]) =>
+              now.some(one => !had.includes(one)) || this.#logTells(before)
+      if (await this.#isSoon(isTold)) continue
+      if (await isFullAgain(run, what)) this.#overwritten += 1
+      else this.#untold.push(this.#history.at(-1) ?? '')
     }
     await undoNative(run, this.#random)
     await sleep(Math.max(0, end - Date.now()))
   }
 
-  async #isTold(recordsBefore: number): Promise<boolean> {
+  async #isSoon(isTold: (problems: readonly string[]) => boolean): Promise<boolean> {
     const end = Date.now() + mostWrongMs + 1000
     while (Date.now() < end) {
-      const news = this.#usher.records.slice(recordsBefore)
-      if (news.some(({ msg }) => /another program|put back|not read/i.test(msg)))
-        return true
-      const { problems } = await this.#usher.status()
-      if (problems.length > 0) return true
+      if (isTold(await this.#problems())) return true
       await sleep(200)
     }
     return false
+  }
+
+  async #problems(): Promise<readonly string[]> {
+    const { problems } = await this.#usher.status()
+    return problems.map(one => `${one.object} ${one.field}: ${one.message}`)
+  }
+
+  #logTells(from: number): boolean {
+    const news = this.#usher.records.slice(from)
+    return news.some(({ msg }) => msg.startsWith("another program changed Usher's "))
   }
 
   async report(): Promise<ChurnReport> {
@@ -225,7 +251,10 @@ class Run {
     return {
       dials: this.#dials,
       actions: this.#actions,
+      harms: this.#harms,
+      overwritten: this.#overwritten,
       changes: this.#changes,
+      stalledMs: Math.round(this.#stalls.max / 1e6),
       worstMs: this.#worstMs,
       wrong: this.#wrong,
       untold: this.#untold,
@@ -290,20 +319,31 @@ const undoNative: Action = async run => {
   return count === 0 ? '' : 'native rules removed'
 }
 
-/** A chain, map or table of Usher's own, whichever it is. */
+/** A chain, map or set of Usher's own that is not empty, whichever it is. */
 const flushOwn: Action = async (run, random) => {
   const text = await run('nft', ['list', 'ruleset'])
   const found: string[][] = []
   let table = ''
-  for (const line of text.split('\n')) {
-    table = /^table (\S+ \S+) /.exec(line)?.[1] ?? table
-    const [, kind = '', name = ''] = /^\t(chain|map|set) (\S+) /.exec(line) ?? []
-    if (/usher|kube-proxy/.test(table) || name.startsWith('KUBE-'))
-      if (kind !== '') found.push([kind, ...table.split(' '), name])
+  for (const [part, line = ''] of text.matchAll(/^\t?(\w.*) \{\n(?:\t\t.*\n)*/gm)) {
+    table = /^table (\S+ \S+)/.exec(line)?.[1] ?? table
+    const [, kind = '', name = ''] = /^(chain|map|set) (\S+)/.exec(line) ?? []
+    const isOurs = /usher|kube-proxy/.test(table) || name.startsWith('KUBE-')
+    const isFull = kind === 'chain' ? hasRules : /^\t\telements/m
+    if (isOurs && kind !== '' && isFull.test(part))
+      found.push([kind, ...table.split(' '), name])
   }
   if (found.length === 0) return ''
   const args = ['flush', ...random.pick(found)]
   return does(['nft', ...args])(run, random)
+}
+
+const hasRules = /^\t\t(?!type |comment ")/m
+
+/** Whether it was a chain of iptables', and has rules by now. */
+const isFullAgain = async (run: RunTool, flush: string): Promise<boolean> => {
+  const [, chain = ''] = /^nft flush (chain ip6? (?:nat|filter) \S+)$/.exec(flush) ?? []
+  if (chain === '') return false
+  return hasRules.test(await run('nft', ['list', ...chain.split(' ')]).catch(() => ''))
 }
 
 const flushLoopback: Action = does(
@@ -324,6 +364,14 @@ const flushNat: Action = does(
   ['iptables-nft', '-t', 'nat', '-F'],
   ['ip6tables-nft', '-t', 'nat', '-F'],
 )
+
+const writesIptables = ({ flags }: Way): boolean =>
+  flags.some(flag => flag.endsWith('=iptables'))
+
+/** What nothing of Usher's is touched by. */
+const isHarmless = (action: Action, way: Way): boolean =>
+  action === undoNative ||
+  ((action === addNative || action === flushNat) && !writesIptables(way))
 
 const actionsOf = ({ manner }: Way): readonly Action[] => {
   const byRules = [flushRules, flushOwn, flushOwn, addNative, undoNative]

@@ -1,4 +1,8 @@
 import t from 'tap'
+import {
+  endpointChainName,
+  serviceChainNames,
+} from '../../../src/kernel/iptables/names.ts'
 import { ToolError, type RunTool } from '../../../src/kernel/run-tool.ts'
 import { until } from '../../support/until.ts'
 import {
@@ -11,8 +15,9 @@ import {
   type World,
 } from './world.ts'
 
+const { cluster } = serviceChainNames('default/web', 'tcp')
 const web = service('web', 1, ['10.1.0.1', '10.1.0.2'])
-/** So many that the canary does not read KUBE-SERVICES whole. */
+/** So many that a look which does not list tables would not read KUBE-SERVICES whole. */
 const many = Array.from({ length: 110 }, (_, i) => service(`s${i}`, i + 10, ['10.1.0.9']))
 
 const damages: readonly (readonly [what: string, text: string, said: RegExp])[] = [
@@ -29,7 +34,25 @@ const damages: readonly (readonly [what: string, text: string, said: RegExp])[] 
   [
     'an emptied KUBE-SERVICES',
     '*nat\n-F KUBE-SERVICES\nCOMMIT\n',
-    /KUBE-SERVICES of table nat has fewer than \d+ rules/,
+    /KUBE-SERVICES of table nat has 0 rules instead of \d+/,
+  ],
+  ...[cluster, endpointChainName('default/web', 'tcp', '10.1.0.2:8080')].map(
+    chain =>
+      [
+        `an emptied ${chain}, of one Service`,
+        `*nat\n-F ${chain}\nCOMMIT\n`,
+        new RegExp(`${chain} of table nat has 0 rules instead of \\d`),
+      ] as const,
+  ),
+  [
+    'a rule more in a chain of one Service',
+    `*nat\n-I ${cluster} -j RETURN\nCOMMIT\n`,
+    /KUBE-SVC-.* of table nat has 4 rules instead of 3/,
+  ],
+  [
+    'an emptied KUBE-FIREWALL',
+    '*filter\n-F KUBE-FIREWALL\nCOMMIT\n',
+    /KUBE-FIREWALL to DROP is gone/,
   ],
   ['an emptied KUBE-FORWARD', '*filter\n-F KUBE-FORWARD\nCOMMIT\n', /KUBE-FORWARD/],
   [
@@ -74,7 +97,7 @@ for (const backend of backends) {
       backend,
       around: run => async (command, args, options) => {
         const text = await run(command, args, options)
-        if (options?.input?.includes('\n-S ') === true) reads++
+        if (command.endsWith('-save')) reads++
         return text
       },
     })

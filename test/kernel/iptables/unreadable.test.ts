@@ -1,4 +1,5 @@
 import t from 'tap'
+import { serviceChainNames } from '../../../src/kernel/iptables/names.ts'
 import { type RunTool, ToolError } from '../../../src/kernel/run-tool.ts'
 import { until } from '../../support/until.ts'
 import {
@@ -169,6 +170,11 @@ const changes: readonly (readonly [
     'chain KUBE-SERVICES of table nat is gone, or can',
   ],
   ['an own chain emptied', ['flush chain ip nat KUBE-SERVICES'], 'has 0 rules'],
+  [
+    'a chain of one Service emptied',
+    [`flush chain ip nat ${serviceChainNames('default/web', 'tcp').cluster}`],
+    'has 0 rules',
+  ],
 ]
 
 for (const [what, how, said] of changes)

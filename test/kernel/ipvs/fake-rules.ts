@@ -8,7 +8,7 @@ export class FakeRules {
     nat: builtIn('PREROUTING', 'INPUT', 'OUTPUT', 'POSTROUTING'),
   }
 
-  /** What the next restore fails with. */
+  /** What the next restore or save fails with. */
   refused: ToolError | undefined
 
   /** The rules of one chain. */
@@ -20,15 +20,19 @@ export class FakeRules {
   }
 
   restore(input: string): string {
-    const { refused } = this
-    this.refused = undefined
-    if (refused !== undefined) throw refused
+    this.#refuse()
     let table = ''
     const shown: string[] = []
     for (const line of input.split('\n'))
       if (line.startsWith('*')) table = line.slice(1)
       else shown.push(...this.#line(table, line))
     return shown.map(line => `${line}\n`).join('')
+  }
+
+  #refuse(): void {
+    const { refused } = this
+    this.refused = undefined
+    if (refused !== undefined) throw refused
   }
 
   #line(table: string, line: string): readonly string[] {
@@ -50,6 +54,7 @@ export class FakeRules {
 
   /** iptables-save -t TABLE. */
   save(table: string): string {
+    this.#refuse()
     const chains = [...(this.tables[table] ?? [])]
     const heads = chains.map(
       ([name]) => `:${name} ${name.startsWith('KUBE-') ? '-' : 'ACCEPT'} [0:0]`,

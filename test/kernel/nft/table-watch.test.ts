@@ -1,12 +1,12 @@
 import t from 'tap'
 import type { Monitor } from '../../../src/kernel/nft/monitor.ts'
-import { OwnTable } from '../../../src/kernel/nft/own-table.ts'
-import { listedSizes, watchTable } from '../../../src/kernel/nft/table-watch.ts'
+import { listedSizes, OwnTable } from '../../../src/kernel/nft/own-table.ts'
+import { watchTable } from '../../../src/kernel/nft/table-watch.ts'
 import { type RunTool, ToolError } from '../../../src/kernel/run-tool.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
 import { until } from '../../support/until.ts'
 
-t.test('nftables: elements of a listing are counted', async t => {
+t.test('nftables: elements and rules of a listing are counted', async t => {
   const text = `table ip usher {
 	map vips {
 		comment "a, b"
@@ -20,7 +20,11 @@ t.test('nftables: elements of a listing are counted', async t => {
 	}
 
 	chain a {
+		comment "a chain"
+		type filter hook input priority filter; policy accept;
 		meta l4proto { tcp, udp } drop
+		 counter packets 0 bytes 0 return
+		comment "of a rule" drop
 	}
 }
 `
@@ -29,6 +33,7 @@ t.test('nftables: elements of a listing are counted', async t => {
     [
       ['vips', 3],
       ['empty', 0],
+      ['chain a', 3],
     ],
   )
 })
