@@ -60,12 +60,15 @@ export class Canary<T> {
     if (epoch === undefined || value === undefined) return this.#wait(againMs)
     const started = clock.now()
     const isWhole = started >= this.#nextWhole
-    const factor = size(value) <= fewRules ? pauseFactorOfFew : pauseFactor
+    const isFew = size(value) <= fewRules
     const what = await look(value, isWhole).catch(notSeen)
     const took = clock.now() - started
     if (this.#isStopped) return undefined
+    const counts = known.epoch === epoch
+    // One that came to nothing is soon made again where rules are few.
+    const factor = isFew ? (counts ? pauseFactorOfFew : 1) : pauseFactor
     if (isWhole) this.#nextWhole = started + took * factor
-    if (known.epoch !== epoch) return this.#wait(againMs)
+    if (!counts) return this.#wait(againMs)
     if (what !== '') {
       this.#closeUntil = started + recentMs
       damaged(what)

@@ -19,7 +19,7 @@ export interface ChurnReport {
   readonly actions: number
   /** Those that changed something of Usher's, and so are to be told of. */
   readonly harms: number
-  /** Chains that Usher wrote for a change of their Service before it looked: nothing to tell of was left. */
+  /** Chains that Usher wrote or took out for a change of their Service before it looked: nothing to tell of was left. */
   readonly overwritten: number
   readonly changes: number
   /** The longest time in which this process itself did not get to run, milliseconds. */
@@ -210,7 +210,7 @@ class Run {
           : (now: readonly string[]) =>
               now.some(one => !had.includes(one)) || this.#logTells(before)
       if (await this.#isSoon(isTold)) continue
-      if (await isFullAgain(run, what)) this.#overwritten += 1
+      if (await isOverwritten(run, what)) this.#overwritten += 1
       else this.#untold.push(this.#history.at(-1) ?? '')
     }
     await undoNative(run, this.#random)
@@ -339,11 +339,12 @@ const flushOwn: Action = async (run, random) => {
 
 const hasRules = /^\t\t(?!type |comment ")/m
 
-/** Whether it was a chain of iptables', and has rules by now. */
-const isFullAgain = async (run: RunTool, flush: string): Promise<boolean> => {
+/** Whether it was a chain of iptables', and has rules by now, or was taken out by Usher. */
+const isOverwritten = async (run: RunTool, flush: string): Promise<boolean> => {
   const [, chain = ''] = /^nft flush (chain ip6? (?:nat|filter) \S+)$/.exec(flush) ?? []
   if (chain === '') return false
-  return hasRules.test(await run('nft', ['list', ...chain.split(' ')]).catch(() => ''))
+  const text = await run('nft', ['list', ...chain.split(' ')]).catch(() => undefined)
+  return text === undefined || hasRules.test(text)
 }
 
 const flushLoopback: Action = does(
