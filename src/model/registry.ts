@@ -8,12 +8,26 @@ import {
 import { ChangeTracker, type CheckedOut, type PendingChanges } from './change-tracker.ts'
 import { apiService, type Host, OwnWays } from './own-ways.ts'
 import { PublishedMap } from './sorted-map.ts'
-import type { Change, EndpointSlice, EndpointSpec, Node, Service } from './service.ts'
-import type { ServiceCIDR, SlicePort } from './service.ts'
+import type {
+  Change,
+  EndpointSlice,
+  EndpointSpec,
+  Node,
+  Service,
+  ServiceCIDR,
+  SlicePort,
+} from './service.ts'
 import { healthCheckOf, buildServicePorts, type Here } from './service-ports.ts'
 import { serviceProblems, VipClaims } from './claim.ts'
-import type { Endpoint, Problem, Snapshot, ServiceHealthCheck } from './snapshot.ts'
-import type { ServicePort, Target, Vip } from './snapshot.ts'
+import type {
+  Endpoint,
+  Problem,
+  ServiceHealthCheck,
+  ServicePort,
+  Snapshot,
+  Target,
+  Vip,
+} from './snapshot.ts'
 import { sameTraffic } from './traffic.ts'
 
 export type { CheckedOut, PendingChanges } from './change-tracker.ts'

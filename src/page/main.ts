@@ -2,7 +2,6 @@ import { sorted, type Sorting, usualSorting } from './columns.ts'
 import { byId, setText } from './dom.ts'
 import { count } from './format.ts'
 import { showHead, showProblems, showProcess } from './head.ts'
-import { followKeys } from './keyboard.ts'
 import { OpenedService } from './opened-service.ts'
 import { type Row, Store } from './store.ts'
 import { followStream } from './stream.ts'
@@ -104,13 +103,37 @@ const escape = (): void => {
 filter.addEventListener('input', render)
 addEventListener('hashchange', followAddress)
 document.addEventListener('visibilitychange', render)
-followKeys({
-  table: table.element,
-  filter,
-  move,
-  page: () => table.page,
-  open: () => active && rows.includes(active) && open(active),
-  escape,
+/** The table has the arrows when it has the focus, or nothing has it. */
+const inTable: Readonly<Record<string, () => void>> = {
+  ArrowDown: () => move(1),
+  ArrowUp: () => move(-1),
+  PageDown: () => move(table.page),
+  PageUp: () => move(-table.page),
+  Home: () => move(-Infinity),
+  End: () => move(Infinity),
+  Enter: () => active && rows.includes(active) && open(active),
+}
+document.addEventListener('keydown', event => {
+  const { key, target } = event
+  if (event.ctrlKey || event.metaKey || event.altKey) return
+  const act = (does: () => void): void => {
+    event.preventDefault()
+    does()
+  }
+  if (key === 'Escape') return act(escape)
+  if (key === '/' && target !== filter)
+    return act(() => {
+      filter.focus()
+      filter.select()
+    })
+  const toTable = (): void => table.element.focus({ preventScroll: true })
+  if (target === filter && (key === 'ArrowDown' || key === 'Enter')) return act(toTable)
+  const does = inTable[key]
+  if (does === undefined || (target !== table.element && target !== document.body)) return
+  act(() => {
+    toTable()
+    does()
+  })
 })
 followStream(
   {

@@ -12,16 +12,49 @@ import {
   setUid,
   ownPrivileges,
 } from '../relay/privileges.ts'
-import { dataPlaneFile, type Launcher } from '../relay/supervised/data-plane-program.ts'
+import { portableDetail } from '../relay/choose-relay.ts'
 import type { MadeRelay } from '../relay/make-relay.ts'
-import { relayInOwnProcess } from '../relay/supervised/relay-in-own-process.ts'
-import type { SupervisedRelayDeps } from '../relay/supervised/supervise-relay.ts'
+import { ProbeCrashed } from '../relay/supervised/data-plane-process.ts'
+import {
+  dataPlaneFile,
+  dataPlaneProgram,
+  type Launcher,
+} from '../relay/supervised/data-plane-program.ts'
+import {
+  SupervisedRelay,
+  type SupervisedRelayDeps,
+} from '../relay/supervised/supervise-relay.ts'
 
-/** A relay in a process of its own, with no more privileges than it needs. */
+/**
+ * A relay in a process of its own (the data plane), with no more privileges than it needs; another one is
+ * started when it dies. A crash of the first one while `auto` looks for what works is a reason for
+ * the portable relay. Rejects as `SupervisedRelay.chosen` does, and then nothing is left of it.
+ */
 export const ownProcess = async (
   deps: Omit<SupervisedRelayDeps, 'program'>,
-): Promise<MadeRelay> =>
-  relayInOwnProcess(await launcherWithLess(ownPrivileges(), runTool), deps)
+): Promise<MadeRelay> => {
+  const { command, why } = await launcherWithLess(ownPrivileges(), runTool)
+  const program = dataPlaneProgram(command)
+  try {
+    return await started({ ...deps, program }, why)
+  } catch (error) {
+    if (!(error instanceof ProbeCrashed)) throw error
+    const { relay, choice } = await started({ ...deps, program, relay: 'portable' }, why)
+    const passedOver = [{ name: 'linux', detail: error.message }] as const
+    return { relay, choice: { ...choice, detail: portableDetail, passedOver } }
+  }
+}
+
+const started = async (
+  deps: SupervisedRelayDeps,
+  whyExcess: string,
+): Promise<MadeRelay> => {
+  const relay = new SupervisedRelay(deps)
+  const { choice, privileges } = await relay.chosen
+  const isTooMuch = privileges !== undefined && isExcessive(privileges)
+  const excess = isTooMuch ? whyExcess || 'they could not be taken away' : ''
+  return { relay, choice: { ...choice, ownProcess: { privileges, excess } } }
+}
 
 /**
  * How the data plane is started with what it needs and no more: by setpriv(1), as

@@ -1,4 +1,5 @@
 import pRetry from 'p-retry'
+import { joinHostPort } from '../util/ip.ts'
 import { errorCode } from '../util/error-code.ts'
 import { errorOf, hasCode } from '../util/usher-error.ts'
 import type { FdBudget } from './fd-budget.ts'
@@ -181,6 +182,13 @@ export class BindSet {
       )
     }
   }
+}
+
+/** What went wrong last with a listener, after a bind of it has changed; `before`: '' for nothing. */
+export const lastErrorAfter = (before: string, state: BindState): string => {
+  const where = `listen on ${joinHostPort(state.bind.address, state.bind.port)}: `
+  if (state.state === 'failed') return where + state.error
+  return state.state === 'listening' && before.startsWith(where) ? '' : before
 }
 
 /** Of a port an errno says it all; of a file there is more to say. */

@@ -33,7 +33,13 @@ export const openFronts = (listener: RelayListener): OpenFronts => {
 export const holdsClients = ({ retry, paused = false }: RelayListener): boolean =>
   paused || (retry?.holdMs ?? 0) > 0
 
-export const closedState = (bind: Bind, reason: string): BindState => ({
+export const allClosed = (
+  { fronts }: RelayListener,
+  reason: string,
+): readonly BindState[] =>
+  fronts.flatMap(({ binds }) => binds.map(bind => closedState(bind, reason)))
+
+const closedState = (bind: Bind, reason: string): BindState => ({
   bind,
   state: 'closed',
   reason,

@@ -10,7 +10,6 @@ import { connect, createServer } from 'node:net'
 import { release } from 'node:os'
 import { join, dirname } from 'node:path'
 import { readFile, readlink, stat } from 'node:fs/promises'
-import { networkCookie } from '../../ffi/network-cookie.ts'
 import { listenAt } from '../../util/listen-at.ts'
 import { messageOf } from '../../util/usher-error.ts'
 import { Bpf, ProgramRefused } from '../bpf/bpf.ts'
@@ -21,6 +20,8 @@ import type { Features } from './programs.ts'
 import { Steering } from './steering.ts'
 import { readyEndpoint } from '../../model/service.ts'
 import { probedServicePort } from '../probe.ts'
+import { openCLibrary } from '../../ffi/c-library.ts'
+import { AF_INET, SOCK_CLOEXEC, SOCK_DGRAM, SOL_SOCKET } from '../../ffi/constants.ts'
 
 export interface ProbeOptions {
   /** --connect-time-cgroup; '' to look for it. */
@@ -318,3 +319,26 @@ const unescaped = (text: string): string =>
 
 /** Of cgroup v2, whose line has neither number nor controllers (man 7 cgroups). */
 const groupIn = (text: string): string => /^0::(.*)$/m.exec(text)?.[1] ?? '/'
+
+/** Linux 5.14. */
+const SO_NETNS_COOKIE = 71
+
+/**
+ * By what the kernel knows this process's network namespace, and never another one; undefined before
+ * Linux 5.14. Throws where there is no FFI.
+ */
+const networkCookie = (): bigint | undefined => {
+  const library = openCLibrary()
+  const open = library.func('int socket(int, int, int)')
+  const ask = library.func('int getsockopt(int, int, int, int64_t, int64_t)')
+  const close = library.func('int close(int)')
+  const value = library.allocate(8)
+  const length = library.allocate(8)
+  length.view.setUint32(0, 8, true)
+  const socket = open(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)
+  if (socket < 0) return undefined
+  const args = [SOL_SOCKET, SO_NETNS_COOKIE, value.address, length.address]
+  const answer = ask(socket, ...args)
+  close(socket)
+  return answer < 0 ? undefined : value.view.getBigUint64(0, true)
+}

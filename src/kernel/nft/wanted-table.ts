@@ -1,8 +1,8 @@
 import { listDiff } from '../../util/list-diff.ts'
 import { forEachYielding } from '../../util/yielding.ts'
 import { type Element, ElementChanges } from '../elements/element-changes.ts'
-import { SharedElements } from '../elements/shared-elements.ts'
 import { emptiedText, type Part, partsTexts, removeText, SharedParts } from './parts.ts'
+import { Uses } from '../elements/uses.ts'
 
 /** All that one of many needs in the table. */
 export interface Compiled {
@@ -28,7 +28,8 @@ export class WantedTable<T> {
   readonly #compile: (one: T) => Compiled
   /** What they need is compiled again when they go: that is cheaper than to keep it. */
   #all: readonly T[] = []
-  readonly #shared = new SharedElements()
+  /** Elements that several need: each goes with the last of them. */
+  readonly #shared = new Uses()
   readonly #parts = new SharedParts()
 
   /** `table` is as in `ip usher`; `compile` is pure: the same for the same. */
@@ -65,13 +66,15 @@ export class WantedTable<T> {
     await forEachYielding(come, one => {
       const needed = this.#compile(one)
       for (const element of needed.elements) elements.come(element)
-      for (const element of needed.shared) this.#shared.enter(element, elements)
+      for (const element of needed.shared)
+        if (this.#shared.add(idOf(element))) elements.come(element)
       for (const part of needed.parts) this.#parts.enter(part)
     })
     await forEachYielding(gone, one => {
       const needed = this.#compile(one)
       for (const element of needed.elements) elements.gone(element)
-      for (const element of needed.shared) this.#shared.leave(element, elements)
+      for (const element of needed.shared)
+        if (this.#shared.remove(idOf(element))) elements.gone(element)
       for (const part of needed.parts) this.#parts.leave(part, now)
     })
     const parts = partsTexts(this.#table, this.#parts.takeFresh())
@@ -79,3 +82,5 @@ export class WantedTable<T> {
     return { parts, elements, idle }
   }
 }
+
+const idOf = ({ set, key }: Element): string => `${set} ${key}`

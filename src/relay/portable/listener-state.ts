@@ -5,7 +5,6 @@ import { noDoubts } from '../../balance/doubts.ts'
 import { noReplies } from '../../balance/replies.ts'
 import { noRest } from '../../balance/resting.ts'
 import { noRecovery } from '../../balance/slow-start.ts'
-import { joinHostPort } from '../../util/ip.ts'
 import type { Backend } from '../backend.ts'
 import { CountedEndpoints } from '../counted-endpoints.ts'
 import { ConnectionLimiter, limiterFor, newLimiterMemory } from '../connection-limiter.ts'
@@ -15,7 +14,7 @@ import { ownQueues } from '../endpoint-capacity.ts'
 import { explainPick, whyClosed } from '../explain-pick.ts'
 import type { Explanation, ExplainQuery } from '../explanation.ts'
 import { countsUnserved, ListenerEndpoints } from '../listener-endpoints.ts'
-import { closedState, holdsClients, openFronts } from '../open-fronts.ts'
+import { allClosed, holdsClients, openFronts } from '../open-fronts.ts'
 import type { ConnectionRecord } from '../connection-record.ts'
 import type {
   Bind,
@@ -25,7 +24,7 @@ import type {
   RelayEndpoint,
   RelayListener,
 } from '../relay.ts'
-import { BindSet, type Listening } from '../bind-set.ts'
+import { BindSet, lastErrorAfter, type Listening } from '../bind-set.ts'
 import { newSharedPlaces } from '../shared-places.ts'
 import type { RelayEnv } from './port-listener.ts'
 
@@ -115,11 +114,7 @@ export class ListenerState extends ListenerEndpoints<Backend> {
   }
 
   stopListening(reason: string): void {
-    const binds = this.#spec.fronts.flatMap(front => front.binds)
-    this.binds.want(
-      [],
-      binds.map(bind => closedState(bind, reason)),
-    )
+    this.binds.want([], allClosed(this.#spec, reason))
   }
 
   retire(): void {
@@ -164,11 +159,7 @@ export class ListenerState extends ListenerEndpoints<Backend> {
   }
 
   #bindChanged(state: BindState): void {
-    const where = `listen on ${joinHostPort(state.bind.address, state.bind.port)}: `
-    if (state.state === 'failed') this.lastError = where + state.error
-    else if (state.state === 'listening' && this.lastError.startsWith(where)) {
-      this.lastError = ''
-    }
+    this.lastError = lastErrorAfter(this.lastError, state)
     this.#env.observer.bindChanged(this.#spec.name, state)
   }
 }

@@ -88,16 +88,16 @@ export const limitOptions = {
   ),
 }
 
-/** Of options without faults; undefined where none is given. */
-const decodeLimits = (raw: Given<typeof limitOptions>): ConnectionLimits | undefined => {
-  const limits: ConnectionLimits = {
+const unlessEmpty = <T extends object>(options: T): T | undefined =>
+  Object.values(options).every(one => one === undefined) ? undefined : options
+
+const decodeLimits = (raw: Given<typeof limitOptions>): ConnectionLimits | undefined =>
+  unlessEmpty({
     routeConnections: raw.maxRouteConnections,
     routeRate: raw.maxRouteRate,
     clientConnections: raw.maxClientConnections,
     clientRate: raw.maxClientRate,
-  }
-  return Object.values(limits).every(limit => limit === undefined) ? undefined : limits
-}
+  })
 
 /** How long connections may be there. */
 export const ageOptions = {
@@ -111,14 +111,8 @@ export const ageOptions = {
   ),
 }
 
-/** Of options without faults; undefined where none is given. */
-const decodeAges = ({
-  idleTimeout,
-  lifetime,
-}: Given<typeof ageOptions>): ConnectionAges | undefined =>
-  idleTimeout === undefined && lifetime === undefined
-    ? undefined
-    : { idleMs: msOf(idleTimeout), lifetimeMs: msOf(lifetime) }
+const decodeAges = (raw: Given<typeof ageOptions>): ConnectionAges | undefined =>
+  unlessEmpty({ idleMs: msOf(raw.idleTimeout), lifetimeMs: msOf(raw.lifetime) })
 
 /** How the flows of UDP clients are treated. */
 export const udpOptions = {
@@ -132,14 +126,8 @@ export const udpOptions = {
   ),
 }
 
-/** Of options without faults; undefined where none is given. */
-const decodeUdp = ({
-  udpIdleTimeout,
-  udpSpread,
-}: Given<typeof udpOptions>): UdpOptions | undefined =>
-  udpIdleTimeout === undefined && udpSpread === undefined
-    ? undefined
-    : { idleMs: msOf(udpIdleTimeout), spread: udpSpread }
+const decodeUdp = (raw: Given<typeof udpOptions>): UdpOptions | undefined =>
+  unlessEmpty({ idleMs: msOf(raw.udpIdleTimeout), spread: raw.udpSpread })
 
 // The one definition of how clients and endpoints are treated: by the options of a route, and
 // by the annotations of a Service. Only checks, as in decode/fields.ts.

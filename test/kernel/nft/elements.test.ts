@@ -2,7 +2,7 @@ import t from 'tap'
 import { ElementChanges } from '../../../src/kernel/elements/element-changes.ts'
 import { elementTexts } from '../../../src/kernel/nft/element-texts.ts'
 import { removeText, SharedParts } from '../../../src/kernel/nft/parts.ts'
-import { SharedElements } from '../../../src/kernel/elements/shared-elements.ts'
+import { WantedTable } from '../../../src/kernel/nft/wanted-table.ts'
 
 const element = (key: string, value = '') => ({ set: 's', key, value })
 
@@ -31,16 +31,17 @@ t.test('many elements go in lots of a thousand', async t => {
 })
 
 t.test('an element of several goes with the last of them', async t => {
-  const shared = new SharedElements()
-  const first = new ElementChanges()
-  shared.enter(element('a'), first)
-  shared.enter(element('a'), first)
-  t.same([...first.growth()], [['s', 1]])
-  const next = new ElementChanges()
-  shared.leave(element('a'), next)
-  t.same(await elementTexts('ip t', next), [])
-  shared.leave(element('a'), next)
-  t.same(await elementTexts('ip t', next), ['delete element ip t s { a }\n'])
+  const table = new WantedTable<object>('ip t', () => ({
+    elements: [],
+    shared: [element('a')],
+    parts: [],
+  }))
+  const [one, other] = [{}, {}]
+  const texts = async (...all: object[]) =>
+    elementTexts('ip t', (await table.take(all, 0)).elements)
+  t.same(await texts(one, other), ['add element ip t s { a }\n'])
+  t.same(await texts(other), [])
+  t.same(await texts(), ['delete element ip t s { a }\n'])
 })
 
 t.test('a part rests before it goes, and is written when it is other', async t => {

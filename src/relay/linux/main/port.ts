@@ -1,6 +1,5 @@
-import { joinHostPort } from '../../../util/ip.ts'
 import { isUnix } from '../../../util/unix-address.ts'
-import { BindSet, type Listening } from '../../bind-set.ts'
+import { BindSet, lastErrorAfter, type Listening } from '../../bind-set.ts'
 import { CountedEndpoints } from '../../counted-endpoints.ts'
 import {
   type LimiterMemory,
@@ -10,7 +9,7 @@ import {
 import { whyClosed } from '../../explain-pick.ts'
 import type { Explanation, ExplainQuery } from '../../explanation.ts'
 import { counterCell } from '../../counters.ts'
-import { closedState, holdsClients, openFronts } from '../../open-fronts.ts'
+import { allClosed, holdsClients, openFronts } from '../../open-fronts.ts'
 import {
   bindKey,
   type Bind,
@@ -139,11 +138,7 @@ export class Port implements Holder {
   }
 
   stopListening(reason: string): void {
-    const binds = this.#spec.fronts.flatMap(front => front.binds)
-    this.#binds.want(
-      [],
-      binds.map(bind => closedState(bind, reason)),
-    )
+    this.#binds.want([], allClosed(this.#spec, reason))
   }
 
   /** Closes its sockets; what is open goes on until `retiring` is empty. */
@@ -293,11 +288,7 @@ export class Port implements Holder {
   }
 
   #bindChanged(state: BindState): void {
-    const where = `listen on ${joinHostPort(state.bind.address, state.bind.port)}: `
-    if (state.state === 'failed') this.lastError = where + state.error
-    else if (state.state === 'listening' && this.lastError.startsWith(where)) {
-      this.lastError = ''
-    }
+    this.lastError = lastErrorAfter(this.lastError, state)
     this.#env.observer.bindChanged(this.#spec.name, state)
   }
 }
