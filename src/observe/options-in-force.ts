@@ -1,4 +1,4 @@
-import type { ClientLists, TrafficOptions } from '../model/traffic.ts'
+import { type ClientLists, hasTraffic, type TrafficOptions } from '../model/traffic.ts'
 import type { AddressRanges } from '../util/address-ranges.ts'
 import { goNanoseconds } from '../util/duration.ts'
 
@@ -10,12 +10,10 @@ import { goNanoseconds } from '../util/duration.ts'
 export const optionsInForce = (
   options: TrafficOptions,
 ): Readonly<Record<string, string>> => {
-  const { retry, ages, limits, clients, acceptProxy } = options
-  const { serverNames, proxyProtocol, balance, capacity, accessLog } = options
-  const parts = [retry, ages, limits, clients, acceptProxy]
-  const more = [serverNames, proxyProtocol, balance, capacity, accessLog]
   // As most of 10 000 Services are.
-  if ([...parts, ...more].every(part => part === undefined)) return {}
+  if (!hasTraffic(options)) return {}
+  const { retry, ages, limits, clients, acceptProxy, udp } = options
+  const { serverNames, proxyProtocol, balance, capacity, accessLog } = options
   const all: Readonly<Record<string, string | number | undefined>> = {
     balance: balance?.by,
     slowStart: duration(balance?.slowStartMs),
@@ -36,6 +34,8 @@ export const optionsInForce = (
     hold: duration(retry?.holdMs),
     idleTimeout: duration(ages?.idleMs),
     lifetime: duration(ages?.lifetimeMs),
+    udpIdleTimeout: duration(udp?.idleMs),
+    udpSpread: udp?.spread,
     accessLog: accessLog?.format,
     accessLogTo: accessLog?.to,
   }

@@ -46,6 +46,13 @@ t.test('options are called as they are in a file', async t => {
   )
 })
 
+t.test('those of UDP are told, too', async t => {
+  const { routes } = await readRoutes(
+    'routes: [{listen: udp://127.0.0.1:1, endpoints: [a:1], udpSpread: 3, udpIdleTimeout: 5m}]',
+  )
+  t.match(optionsInForce(routes[0] ?? {}), { udpSpread: '3', udpIdleTimeout: '5m0s' })
+})
+
 t.test('what is not given is not in force', async t => {
   t.strictSame(await of('name: db'), {})
   t.strictSame(optionsInForce({}), {})

@@ -51,6 +51,8 @@ export const readListen = (text: string): Listen | string => {
     return `protocol ${show(scheme)} is not tcp or udp; give ${listenForm}`
   const part = `address ${show(place)}`
   const split = splitHostPort(place)
+  if (split === undefined && place.includes(','))
+    return `${part} has a comma; of several addresses each has its own scheme, like tcp://127.0.0.1:15432,tcp://[::1]:15432`
   if (split === undefined)
     return `${part} ${bracketsAdvice(place) || 'is not ADDRESS:PORT with a port from 1 to 65535, like 127.0.0.1:15432 or [::1]:15432'}`
   const address = canonicalIp(split.host)
