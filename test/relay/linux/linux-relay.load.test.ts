@@ -19,7 +19,7 @@ const mib = 1 << 20
 const at = (port: number) => [{ address: testHost, port }]
 /** 100 000 take a minute: USHER_TEST_CONNECTIONS=100000 for those who have it. */
 const shortConnections = Number(process.env['USHER_TEST_CONNECTIONS'] ?? 20_000)
-const warmUp = 5000
+const warmUp = 10_000
 const linuxRelay = {
   file: new URL('../../support/linux-relay.ts', import.meta.url),
   exported: 'makeLinuxRelay',
