@@ -50,7 +50,7 @@ export const listening = group('Where it listens', node, {
   'external-ips': {
     type: onOff,
     default: 'true',
-    help: 'Serve spec.externalIPs of Services. With false they are left alone: whoever may make a Service can take any address by them (CVE-2020-8554).',
+    help: 'Serve spec.externalIPs of Services. With false they are not served: everyone who may create a Service can take any address by them (CVE-2020-8554).',
   },
   'state-dir': {
     type: anyText('DIR'),
