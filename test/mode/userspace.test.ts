@@ -3,7 +3,7 @@ import * as objects from '../support/objects.ts'
 import { boundProxyAddress, ListenCapture } from '../../src/capture/listen.ts'
 import { LocalAddresses } from '../../src/capture/local-addresses.ts'
 import { ProxyPorts } from '../../src/capture/proxy-ports.ts'
-import { bindsOf } from '../../src/mode/edge-index.ts'
+import { bindsOf } from '../../src/mode/loops.ts'
 import { UserspaceMode } from '../../src/mode/userspace.ts'
 import { Registry } from '../../src/model/registry.ts'
 import type {

@@ -27,10 +27,10 @@ export interface ManifestSourceOptions {
 }
 
 /**
- * Services from manifest files, read again when they change. A state is taken as a
- * whole or not at all: while a file can't be read or parsed the last good one stands,
- * and an object with bad values keeps its own last good version. `start` rejects when
- * the very first state can't be read.
+ * Services from manifest files, read again when they change. While a file or document can't be
+ * read or parsed nothing that was there goes, as it may be in that; what else is new or changed is
+ * taken. An object with bad values keeps its own last good version. `start` rejects when anything
+ * of the very first state can't be read.
  */
 export const manifestSource = (options: ManifestSourceOptions): Source =>
   new ManifestSource(options)
@@ -122,8 +122,10 @@ class ManifestSource implements Source {
       if (this.#closing.signal.aborted) return
       this.#fingerprint = read.fingerprint
       this.#transient = read.set.transient
-      this.#error = summary(read.set.unreadable) || this.#vanished(read.set)
-      if (this.#error === '') await this.#take(sink, read.set)
+      const vanished = this.#vanished(read.set)
+      this.#error = summary(read.set.unreadable) || vanished
+      const isUsable = this.#error === '' || (this.#synced && vanished === '')
+      if (isUsable) await this.#take(sink, read.set)
       if (!this.#closing.signal.aborted) sink.problems(read.set.problems)
     } catch (error) {
       // Not the files' fault, but they have not been read.
@@ -146,12 +148,15 @@ class ManifestSource implements Source {
       const lastGood = this.#applied.get(key)
       if (lastGood !== undefined) objects.set(key, lastGood)
     }
+    const hasHoles = set.unreadable.length > 0
+    for (const [key, before] of hasHoles ? this.#applied : [])
+      if (!objects.has(key)) objects.set(key, before)
     const changes = await changesBetweenMany(this.#applied, objects)
     if (this.#closing.signal.aborted) return
     if (changes.length > 0 || !this.#synced) sink.apply(changes)
     this.#applied = objects
     this.#firstSight.keepOnly(objects)
-    this.#lastGoodAt = Date.now()
+    if (!hasHoles) this.#lastGoodAt = Date.now()
     for (const text of set.skipped)
       if (!this.#skipped.includes(text)) this.#options.onSkipped?.(text)
     this.#skipped = set.skipped

@@ -2,7 +2,7 @@ import { decodeCheck, readCheck } from '../../health/check-option.ts'
 import { readLogDestination } from '../../model/access-log.ts'
 import type { Protocol } from '../../model/service.ts'
 import { rangesOf } from '../../util/address-ranges.ts'
-import { type AddressPort, joinHostPort } from '../../util/ip.ts'
+import { type AddressPort, familyOf, joinHostPort, wildcardOf } from '../../util/ip.ts'
 import { peek } from '../../util/json.ts'
 import { show } from '../../util/printable.ts'
 import { isUnix, unixPlace } from '../../util/unix-address.ts'
@@ -334,14 +334,18 @@ export interface Clash {
 
 /** Of each route its clashes with those before it, in the order of `routes`. */
 export const clashesOf = (routes: readonly Route[]): readonly (readonly Clash[])[] => {
-  const byListen = new Map<string, Route>()
+  const held = new Map<string, { listen: string; route: Route }>()
   const names = new Set<string>()
   return routes.map(route => {
     const found = route.listens.flatMap(one => {
       const listen = listenText(route.protocol, one)
-      const holder = byListen.get(listen)
-      if (holder === undefined) byListen.set(listen, route)
-      return holder === undefined ? [] : [listenClash(listen, holder, route)]
+      const all = { ...one, address: wildcardOf(familyOf(one.address) ?? 'IPv4') }
+      const whole = listenText(route.protocol, all)
+      const holder =
+        held.get(listen) ?? held.get(listen === whole ? `in ${whole}` : whole)
+      if (holder !== undefined) return [listenClash(listen, route, holder)]
+      for (const key of [listen, `in ${whole}`]) held.set(key, { listen, route })
+      return []
     })
     // One that is called by where it listens has the one clash, not two.
     if (found.length > 0 && isByListen(route)) return found
@@ -354,12 +358,18 @@ export const clashesOf = (routes: readonly Route[]): readonly (readonly Clash[])
 const isByListen = ({ name, protocol, listens: [first] }: Route): boolean =>
   name === nameByListen({ protocol, ...first })
 
-const listenClash = (listen: string, holder: Route, route: Route): Clash => ({
+const listenClash = (
+  listen: string,
+  route: Route,
+  holder: { readonly listen: string; readonly route: Route },
+): Clash => ({
   field: 'listen',
   message:
-    holder === route
-      ? `${listen} is given twice; give it once`
-      : `${listen} is taken by route ${show(holder.text)}; give each route an address or port of its own`,
+    holder.route !== route
+      ? `${listen} is taken by route ${show(holder.route.text)}; give each route an address or port of its own`
+      : holder.listen === listen
+        ? `${listen} is given twice; give it once`
+        : `${listen} is taken by ${holder.listen}: one of them is all addresses; leave one out`,
 })
 
 const nameClash = ({ name }: Route): Clash => ({

@@ -1,3 +1,4 @@
+import { chmod } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import { servicesTableName } from '../../../src/kernel/nft/tables.ts'
@@ -95,11 +96,7 @@ t.test('what may be kube-proxy’s stays where only Usher’s is to go', options
 
 t.test('UDP flows to endpoints go with the rules that led them', options, async t => {
   const ns = await makeNetns('cl')
-  const flow = async (vip: string, port: number): Promise<void> => {
-    const there = `--src 10.0.0.1 --dst ${vip} --sport 1000 --dport ${port}`
-    const back = `--reply-src 10.1.2.${vip.at(-1)} --reply-dst 10.0.0.1 --reply-port-src ${port} --reply-port-dst 1000`
-    await ns.run('conntrack', `-I -p udp -t 120 ${there} ${back}`.split(' '))
-  }
+  const flow = (vip: string, port: number) => makeFlow(ns, vip, port)
   const setUp = async (): Promise<void> => {
     const rules = [
       '-A KUBE-SERVICES -d 10.96.0.10/32 -p udp -m udp --dport 53 -j KUBE-SVC-X',
@@ -108,28 +105,14 @@ t.test('UDP flows to endpoints go with the rules that led them', options, async 
     await ns.run('iptables-nft-restore', ['--noflush'], {
       input: table('nat', ['KUBE-SERVICES', 'KUBE-NODEPORTS', 'KUBE-SVC-X'], rules),
     })
-    await ns.run('nft', ['-f', '-'], {
-      input: `table ip ${servicesTableName} {
-        chain x { accept; }
-        map service-ips {
-          type ipv4_addr . inet_proto . inet_service : verdict
-          elements = { 10.96.0.11 . udp . 53 : goto x }
-        }
-      }`,
-    })
+    await leadNftables(ns, ['10.96.0.11 . udp . 53'])
     await flow('10.96.0.10', 53)
     await flow('127.0.0.1', 30_053)
     await flow('10.96.0.11', 53)
     await flow('10.96.0.12', 53)
     await flow('10.96.0.11', 54)
   }
-  const flows = async (): Promise<string[]> => {
-    const dump = await ns.run('conntrack', ['-L', '-p', 'udp'])
-    return Array.from(
-      dump.matchAll(/dst=(\S+) sport=1000 dport=(\d+)/g),
-      ([, vip, port]) => `${vip} ${port}`,
-    ).toSorted()
-  }
+  const flows = () => flowsIn(ns)
   const foreign = ['10.96.0.11 54', '10.96.0.12 53']
   await setUp()
   t.match(await usherIn(ns, ['cleanup']), { code: 0, err: '' })
@@ -143,6 +126,52 @@ t.test('UDP flows to endpoints go with the rules that led them', options, async 
   t.equal((await flows()).length, 5, 'another proxy serves them')
   await end()
 })
+
+t.test('flows that a busy host leaves no time for go too', options, async t => {
+  const ns = await makeNetns('cl')
+  const vips = Array.from({ length: 12 }, (_, i) => `10.96.0.${i + 1}`)
+  await leadNftables(
+    ns,
+    vips.map(vip => `${vip} . udp . 53`),
+  )
+  for (const vip of vips) await makeFlow(ns, vip, 53)
+  // As slow to begin as where 20 processes wait for each processor.
+  const tool =
+    '#!/bin/sh\ncase $1 in --dump) sleep 1.2 ;; esac\nPATH=${PATH#*:} exec conntrack "$@"\n'
+  const slow = t.testdir({ conntrack: tool })
+  await chmod(`${slow}/conntrack`, 0o755)
+  const before = ['env', `PATH=${slow}:${process.env['PATH']}`]
+  t.match(await usherIn(ns, ['cleanup'], before), { code: 0, err: '' })
+  t.strictSame(await flowsIn(ns), [])
+})
+
+const makeFlow = async (ns: Netns, vip: string, port: number): Promise<void> => {
+  const there = `--src 10.0.0.1 --dst ${vip} --sport 1000 --dport ${port}`
+  const back = `--reply-src 10.1.2.${vip.split('.').at(-1)} --reply-dst 10.0.0.1 --reply-port-src ${port} --reply-port-dst 1000`
+  await ns.run('conntrack', `-I -p udp -t 120 ${there} ${back}`.split(' '))
+}
+
+/** By address and port. */
+const flowsIn = async (ns: Netns): Promise<string[]> => {
+  const dump = await ns.run('conntrack', ['-L', '-p', 'udp'])
+  return Array.from(
+    dump.matchAll(/dst=(\S+) sport=1000 dport=(\d+)/g),
+    ([, vip, port]) => `${vip} ${port}`,
+  ).toSorted()
+}
+
+const leadNftables = async (ns: Netns, keys: readonly string[]): Promise<void> => {
+  const elements = keys.map(key => `${key} : goto x`).join(', ')
+  await ns.run('nft', ['-f', '-'], {
+    input: `table ip ${servicesTableName} {
+      chain x { accept; }
+      map service-ips {
+        type ipv4_addr . inet_proto . inet_service : verdict
+        elements = { ${elements} }
+      }
+    }`,
+  })
+}
 
 /** Somebody who answers on the port where proxies say their mode. */
 const pretendProxy = (ns: Netns, answers: object): Promise<() => Promise<void>> =>

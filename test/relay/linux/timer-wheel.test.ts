@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import t from 'tap'
-import { LoopClock } from '../../../src/relay/linux/loop-clock.ts'
+import { LoopClock } from '../../../src/relay/linux/event-loop.ts'
 import { Timed, TimerWheel } from '../../../src/relay/linux/timer-wheel.ts'
 
 const tickMs = 8

@@ -191,6 +191,30 @@ t.test('a half-written file leaves everything as it was until it is whole', asyn
   t.strictSame(f.problems(), [])
 })
 
+t.test(
+  'a broken file keeps what was there, and no other file from its changes',
+  async t => {
+    const f = fixture(t, {
+      'a.yaml': service('a'),
+      'b.yaml': service('b'),
+      'c.yaml': service('c'),
+    })
+    await f.start()
+    const { lastGoodAt } = f.source.status()
+    f.write('b.yaml', `${service('d')}---\n{ broken`)
+    f.write('a.yaml', service('a', 81))
+    rmSync(f.at('c.yaml'))
+    f.source.reload()
+    const changed = 'a:81 b:80 c:80 d:80'
+    await until('the others are taken', () => f.services().join(' ') === changed)
+    t.match(f.problems(), [/^b.yaml document 2 \| /])
+    t.match(f.source.status(), { lastGoodAt, error: /b\.yaml document 2/ })
+    f.write('b.yaml', service('b', 82))
+    await until('what is gone goes', () => f.services().join(' ') === 'a:81 b:82')
+    t.equal(f.source.status().error, '')
+  },
+)
+
 t.test('a path that goes away leaves everything as it was', noMoves, async t => {
   const f = fixture(
     t,

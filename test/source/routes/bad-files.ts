@@ -319,6 +319,19 @@ const together: readonly BadFile[] = [
     [2, 'routes[0].listen', 'tcp://[::]:1 is given twice; give it once'],
   ],
   [
+    'routes:\n  - {listen: [tcp://127.0.0.1:1, tcp://0.0.0.0:1, "tcp://[::]:1"], endpoints: [b:1]}\n  - {listen: "tcp://[::1]:1", endpoints: [b:1]}\n  - {listen: "udp://[::1]:1", endpoints: [b:1]}\n',
+    [
+      2,
+      'routes[0].listen',
+      'tcp://0.0.0.0:1 is taken by tcp://127.0.0.1:1: one of them is all addresses; leave one out',
+    ],
+    [
+      3,
+      'routes[1].listen',
+      taken('tcp://[::1]:1', 'tcp://127.0.0.1:1,tcp://0.0.0.0:1,tcp://[::]:1'),
+    ],
+  ],
+  [
     'routes:\n  - {name: x, listen: tcp://127.0.0.1:1, endpoints: [a:1]}\n  - name: x\n    listen: tcp://127.0.0.1:2\n    endpoints: [a:1]\n',
     [3, 'routes[1].name', '"x" is the name of another route; give each one of its own'],
   ],
