@@ -258,9 +258,9 @@ export class LoopClock implements Clock {
   readonly #wheel: TimerWheel<LoopTimer>
   #now: number
 
-  constructor(tickMs: number, now: number) {
+  constructor(ms: number, now: number) {
     this.#now = now
-    this.#wheel = new TimerWheel(tickMs, timer => timer.callback())
+    this.#wheel = new TimerWheel(ms, timer => timer.callback())
   }
 
   /** The time at which the present turn began. */
