@@ -502,12 +502,15 @@ export const findFeatures = async (
   run: RunTool,
   backend: Backend,
   family: IpFamily,
-): Promise<Features> => ({
-  randomFully: await works(backend, '-j MASQUERADE --random-fully'),
-  conntrackLiberal: await isLiberal(run),
-  sctp: await works(backend, '-p sctp -m sctp --dport 1 -j RETURN'),
-  nfacct: await countsByNfacct(run, backend, family),
-})
+): Promise<Features> => {
+  const [randomFully, conntrackLiberal, sctp, nfacct] = await Promise.all([
+    works(backend, '-j MASQUERADE --random-fully'),
+    isLiberal(run),
+    works(backend, '-p sctp -m sctp --dport 1 -j RETURN'),
+    countsByNfacct(run, backend, family),
+  ])
+  return { randomFully, conntrackLiberal, sctp, nfacct }
+}
 
 const works = (backend: Backend, line: string): Promise<boolean> =>
   takes(backend, { nat: [line] })

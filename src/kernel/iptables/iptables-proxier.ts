@@ -162,11 +162,10 @@ class IptablesProxier implements Proxier {
     // update-alternatives, and what it wrote before would stay in force.
     const { chosen: backend, others } = await choose()
     const features = await findFeatures(run, backend, family)
-    const known =
-      last?.backend.mode === backend.mode ? last.book.serviceChains() : undefined
+    const isKnown = last?.backend.mode === backend.mode && last.book.isLarge
     const [book, saved] = await Promise.all([
       RuleBook.of(this.#served(snapshot, features.sctp), settings, features),
-      tablesThere(backend, known),
+      tablesThere(backend, isKnown ? last.book.serviceChains() : undefined),
     ])
     for (const table of tableNames) this.#unreadable.note(backend, saved[table])
     const rules = book.everything()

@@ -151,9 +151,9 @@ export const guardLocalnet = async (backend: Backend): Promise<void> => {
 export type Saved = Readonly<Record<TableName, SavedTable>>
 
 /**
- * What is there of both tables. With `known`, the chains of Services that this process has
+ * What is there of both tables. With `known`, the chains of many Services that this process has
  * written itself, only the chains that others put rules into are read: iptables-nft-save
- * takes 4 s for the rules of 10 000 Services, and this 20 ms.
+ * takes 4 s for the rules of 10 000 Services, and this 20 ms; of few it is one process, and this several.
  */
 export const tablesThere = async (
   backend: Backend,

@@ -38,8 +38,8 @@ export const damageIn = async (
   unreadable: Unreadable,
   lists: boolean,
 ): Promise<string> => {
-  let wrong = ''
-  for (const { name, jumps, chains, more } of tables) {
+  // Together: each look is a few processes that start, and what is wrong is not served until then.
+  const looks = tables.map(async ({ name, jumps, chains, more }) => {
     const asked = [
       ...new Set(jumps.map(({ chain }) => chain)),
       ...chains.map(each =>
@@ -51,13 +51,14 @@ export const damageIn = async (
       table ?? (await chainsNow(backend, name, owner, { chains: asked, jumps }))
     unreadable.note(backend, saved)
     const sizes = lists && !table ? await chainSizes(backend, name) : undefined
-    wrong ||=
+    return (
       jumpDamage(jumps, saved, owner) ||
       compared(name, chains, saved.chains, table ? Infinity : mostRules) ||
       (table ? compared(name, more, table.chains) : '') ||
       (sizes ? compared(name, more, sizes, Infinity, 'chain ') : '')
-  }
-  return wrong
+    )
+  })
+  return (await Promise.all(looks)).find(wrong => wrong !== '') ?? ''
 }
 
 const compared = (

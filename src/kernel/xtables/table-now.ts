@@ -186,11 +186,14 @@ const hiddenChain = async (
   const found = new Set(read?.map(({ text }) => text))
   const asked: SavedRule[] = []
   let isSure = true
-  for (const text of texts.filter(each => !found.has(each))) {
-    const answer = await isThere(backend, table, text)
-    if (answer === true) asked.push(parseRule(text))
-    isSure &&= answer !== undefined
-  }
+  const rest = texts.filter(each => !found.has(each))
+  if ((await isThere(backend, table, rest)) === true) asked.push(...rest.map(parseRule))
+  else
+    for (const text of rest) {
+      const answer = await isThere(backend, table, [text])
+      if (answer === true) asked.push(parseRule(text))
+      isSure &&= answer !== undefined
+    }
   if (!isSure && !all) return hiddenChain(backend, table, chain, jumps, true)
   const isKnown = isSure || read !== undefined
   return { chain, rules: [...(read ?? []), ...asked], isSure: isKnown }
@@ -200,10 +203,11 @@ const hiddenChain = async (
 const isThere = async (
   backend: Backend,
   table: string,
-  rule: string,
+  rules: readonly string[],
 ): Promise<boolean | undefined> => {
+  const asked = rules.map(rule => `-C ${rule}`)
   try {
-    await backend.restore(await tableText(table, [], [`-C ${rule}`]))
+    if (rules.length > 0) await backend.restore(await tableText(table, [], asked))
     return true
   } catch (error) {
     if (!isVerdict(error)) throw error

@@ -256,7 +256,10 @@ for (const backend of backends) {
           return run(command, ...rest)
         }
       const world = await makeWorld({ backend, around })
-      await world.proxier.sync(snapshotOf([web, db]), settings)
+      // From 1,000 endpoints on; of fewer all is read by one process.
+      const ips = Array.from({ length: 1001 }, (_, i) => `10.2.${i >> 8}.${i & 255}`)
+      const large = service('large', 9, ips)
+      await world.proxier.sync(snapshotOf([web, large]), settings)
       await world.restore('*nat\n-F KUBE-SERVICES\n-F PREROUTING\nCOMMIT\n')
       world.proxier.forget()
       tools.length = 0

@@ -9,8 +9,8 @@ import {
 import {
   parseDocuments,
   type RawDocument,
-} from '../../../src/source/manifests/parse-documents.ts'
-import { readManifests } from '../../../src/source/manifests/read-manifests.ts'
+  readManifests,
+} from '../../../src/source/manifests/read-manifests.ts'
 
 const service = (name: string, port: number | string = 80): string =>
   [
