@@ -43,14 +43,17 @@ if (missing.length > 0) refuse(`no such test file: ${missing.join(', ')}`)
 const known = values.known === undefined ? {} : readKnownFailures(values.known)
 const processes = processesOf(positionals.length > 0 ? positionals : ['test'])
 
-const sources = ['src', 'bench', 'scripts', 'test'].flatMap(folder =>
-  readdirSync(folder, { recursive: true, encoding: 'utf8' })
-    .filter(name => name.endsWith('.ts'))
-    .map(name => `${folder}/${name}`),
-)
-await compile(sources)
-await packTap()
-Object.assign(process.env, await bundleForTests())
+// A run that a test of this one has started finds all of it there.
+if (process.env['USHER_TEST_PROGRAM'] === undefined) {
+  const sources = ['src', 'bench', 'scripts', 'test'].flatMap(folder =>
+    readdirSync(folder, { recursive: true, encoding: 'utf8' })
+      .filter(name => name.endsWith('.ts'))
+      .map(name => `${folder}/${name}`),
+  )
+  await compile(sources)
+  await packTap()
+  Object.assign(process.env, await bundleForTests())
+}
 const { sandbox, why } = await chooseTestSandbox()
 if (why !== '')
   console.log(

@@ -2,24 +2,40 @@ import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 
 /**
- * What begins first, as it takes longest: the run should not end with one that is alone. Those
- * that are exact about time come after those that need the processors.
+ * What begins first, as it takes longest (a folder by one of its files): the run should not end
+ * with one that is alone. Those that are exact about time come after those that need the
+ * processors.
  */
 const longest = [
-  'test/relay/portable-tcp.test.ts',
   'test/e2e/mode-slow-changes.test.ts',
-  'test/e2e/mode-iptables.test.ts',
+  'test/e2e/swap.test.ts',
+  'test/e2e/capture-restarts.test.ts',
+  'test/e2e/hybrid-life.test.ts',
   'test/e2e/capture-ports.test.ts',
-  'test/e2e/changing-rules.test.ts',
-  'test/e2e/udp-flows.test.ts',
-  'test/e2e/capture-nftables.test.ts',
+  'test/e2e/mode-falls.test.ts',
+  'test/kernel/nftables/kill.test.ts',
+  'test/relay/one-client.test.ts',
   'test/bench/command/usher-bench.test.ts',
   'test/bench/command/usher-bench-ends.test.ts',
-  'test/e2e/sctp.test.ts',
+  'test/e2e/mode-hybrid.test.ts',
+  'test/e2e/mode-nftables.test.ts',
+  'test/e2e/udp-flows.test.ts',
+  'test/e2e/mode-iptables.test.ts',
+  'test/capture/iptables/unreadable.test.ts',
   'test/kernel/cleanup/clean-up.host.test.ts',
+  'test/e2e/connect-time-restarts.test.ts',
+  'test/e2e/udp-flows-end.test.ts',
+  'test/e2e/changing-rules.test.ts',
+  'test/e2e/capture-iptables.test.ts',
+  'test/e2e/capture-nftables.test.ts',
+  'test/e2e/sctp.test.ts',
+  'test/relay/portable-tcp.test.ts',
+  'test/relay/linux-tcp.test.ts',
   'test/relay/linux-dial.test.ts',
   'test/relay/linux-udp.test.ts',
   'test/relay/portable-dial.test.ts',
+  'test/relay/linux-control.test.ts',
+  'test/relay/portable-udp.test.ts',
 ]
 
 /** The comment of a file that can't share a process, followed by the reason. */

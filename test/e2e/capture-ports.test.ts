@@ -11,7 +11,7 @@ t.jobs = 3
 t.setTimeout(400_000)
 
 const pairs = [
-  [nftablesCapture, iptablesCapture('nft')],
+  [nftablesCapture, undefined],
   [iptablesCapture('nft'), nftablesCapture],
   [iptablesCapture('legacy'), nftablesCapture],
 ] as const

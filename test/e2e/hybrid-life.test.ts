@@ -7,7 +7,7 @@ import { healthIsRestricted, nodePortsAreRestricted } from './capture/node-ports
 import { staying } from './capture/mode-changes.ts'
 import { nothingFailed } from './capture/nothing-failed.ts'
 import { families, objectsOf } from './capture/objects.ts'
-import { serviceNamed, services } from './capture/services.ts'
+import { serviceNamed, someServices } from './capture/services.ts'
 import { makeStage, type Stage } from './capture/stage.ts'
 import { underLoad } from './capture/under-load.ts'
 import { type VipName, vipOf } from './capture/vips.ts'
@@ -26,7 +26,7 @@ interface Annotated {
 const relayed = serviceNamed('sticky')
 
 const objects = (): object[] => {
-  const all = objectsOf(services) as Annotated[]
+  const all = objectsOf(someServices) as Annotated[]
   for (const { kind, metadata } of all)
     if (kind === 'Service' && metadata.name === relayed.name)
       metadata.annotations = { 'usher-proxy.io/relay': 'true' }
@@ -149,6 +149,8 @@ t.test('at its end the kernel serves all, while the relay ends', options, async 
 
 t.test('without a flag node ports are on the primary addresses', options, async t => {
   const stage = await makeStage(t, nftablesMode)
+  const asked = [serviceNamed('plain'), serviceNamed('external-local')]
+  await stage.manifests.write(...objectsOf(asked))
   const usher = stage.start()
   await usher.ready()
   const primary = { flag: 'primary', answers: ['node port, first address'] } as const

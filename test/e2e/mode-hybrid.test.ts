@@ -10,7 +10,12 @@ import { nothingFailed } from './capture/nothing-failed.ts'
 import { families, objectsOf } from './capture/objects.ts'
 import type { Manner } from './capture/oracle-terms.ts'
 import { faultLines } from './capture/report.ts'
-import { serviceNamed, services, type TestService } from './capture/services.ts'
+import {
+  serviceNamed,
+  services,
+  someServices,
+  type TestService,
+} from './capture/services.ts'
 import { makeStage, type Stage } from './capture/stage.ts'
 import { underLoad } from './capture/under-load.ts'
 import { type VipName, vipOf } from './capture/vips.ts'
@@ -26,9 +31,12 @@ interface Annotated {
   readonly metadata: { readonly name: string; annotations?: Record<string, string> }
 }
 
-/** The objects of all Services, of which some ask for the relay. */
-const withRelay = (isRelayed: (service: TestService) => boolean): object[] => {
-  const objects = objectsOf(services) as Annotated[]
+/** The objects of Services, of which some ask for the relay. */
+const withRelay = (
+  of: readonly TestService[],
+  isRelayed: (service: TestService) => boolean,
+): object[] => {
+  const objects = objectsOf(of) as Annotated[]
   for (const { kind, metadata } of objects)
     if (kind === 'Service' && isRelayed(serviceNamed(metadata.name)))
       metadata.annotations = { 'usher-proxy.io/relay': 'true' }
@@ -51,6 +59,7 @@ const isOdd = ({ index }: TestService): boolean => index % 2 === 1
 const isEven = (service: TestService): boolean => !isOdd(service)
 const isPlain = ({ name }: TestService): boolean => name === 'plain'
 const isAny = (): boolean => true
+const isNone = (): boolean => false
 
 /** `usher get connections` and `usher tap` on the node: `plain` is the relay's, the other the kernel's. */
 const isAskedOfConnections = async (t: Test, { net, agents }: Stage): Promise<void> => {
@@ -103,7 +112,7 @@ const isAskedOfConnections = async (t: Test, { net, agents }: Stage): Promise<vo
 
 t.test('Services that ask for it are carried by the relay', options, async t => {
   const stage = await makeStage(t, way)
-  await stage.manifests.write(...withRelay(isOdd))
+  await stage.manifests.write(...withRelay(services, isOdd))
   const usher = stage.start(...allNodePorts(way))
   await usher.ready()
   t.equal(await usher.mode(), 'nftables')
@@ -132,6 +141,7 @@ t.test('Services that ask for it are carried by the relay', options, async t => 
 t.test('a Service changes sides, and nobody notices', options, async t => {
   const stage = await makeStage(t, way)
   const { agents, manifests } = stage
+  await manifests.write(...withRelay(someServices, isNone))
   const usher = stage.start('--min-sync-period=0s')
   await usher.ready()
   const plain = serviceNamed('plain')
@@ -145,7 +155,7 @@ t.test('a Service changes sides, and nobody notices', options, async t => {
     const load = await underLoad(
       agents,
       async () => {
-        await manifests.write(...withRelay(isRelayed ? isPlain : () => false))
+        await manifests.write(...withRelay(someServices, isRelayed ? isPlain : isNone))
         await until('it has changed sides', () => isSeenAs(!isRelayed), 30_000)
       },
       20_000,
@@ -162,8 +172,8 @@ t.test('a Service changes sides, and nobody notices', options, async t => {
     const load = await underLoad(
       agents,
       async () => {
-        for (let i = 0; i < 30; i++) {
-          await manifests.write(...withRelay(i % 2 === 0 ? () => false : isAny))
+        for (let i = 0; i < 20; i++) {
+          await manifests.write(...withRelay(someServices, i % 2 === 0 ? isNone : isAny))
           await sleep(i % 3 === 0 ? 100 : 600)
         }
       },

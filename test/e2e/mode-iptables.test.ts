@@ -2,15 +2,10 @@
 import t from 'tap'
 import { whyNoNetns } from '../support/netns.ts'
 import { captureMatrix } from './capture/matrix.ts'
-import { modeChangesUnderLoad } from './capture/mode-changes.ts'
-import { iptablesMode, nftablesCapture } from './capture/ways.ts'
+import { iptablesMode } from './capture/ways.ts'
 
 const why = await whyNoNetns('iptables', 'nft')
 const options = { skip: why !== '' && why }
 const way = iptablesMode('nft')
 
 t.test(`with ${way.label}`, options, t => captureMatrix(t, way))
-
-t.test('a mode that follows another leaves nobody without Services', options, t =>
-  modeChangesUnderLoad(t, [nftablesCapture, way, nftablesCapture]),
-)

@@ -3,12 +3,7 @@ import type { WorkerProgram } from '../../src/relay/linux/main/worker-thread.ts'
 import { LinuxRelay, type LinuxRelayDeps } from '../../src/relay/linux/linux-relay.ts'
 import { systemClock } from '../../src/util/clock.ts'
 import type { MakeRelay } from './relay-fixture.ts'
-
-/** As it is built: to compile it in every thread takes a second each. */
-export const workerFile = new URL(
-  '../../dist/relay/linux/worker/worker-main.js',
-  import.meta.url,
-)
+import { workerFile } from './usher-program.ts'
 
 /** A relay of several workers, or in another way special. */
 export const makeLinuxRelayWith =

@@ -1,4 +1,4 @@
-import { fileURLToPath } from 'node:url'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 
 /** What the build makes; `npm test` builds first. */
 export const built = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url))
@@ -8,6 +8,12 @@ export const built = fileURLToPath(new URL('../../dist/cli/main.js', import.meta
  * start in half of the processor time; without the runner (coverage) the build.
  */
 export const usherProgram = process.env['USHER_TEST_PROGRAM'] ?? built
+
+/** The same for a thread of the Linux relay. */
+export const workerFile =
+  usherProgram === built
+    ? new URL('../../dist/relay/linux/worker/worker-main.js', import.meta.url)
+    : new URL('worker/worker-main.js', pathToFileURL(usherProgram))
 
 const loopbackEndpoints = new URL('loopback-endpoints.mjs', import.meta.url).href
 const withLoopback = process.env['USHER_TEST_PROGRAM_LOOPBACK']

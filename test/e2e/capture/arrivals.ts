@@ -6,7 +6,7 @@ import { serviceNamed } from './services.ts'
 import { vipOf } from './vips.ts'
 
 /** SYNs are sent again after 1 s: whatever takes as long as this meets some of those. */
-const everyMs = 150
+const everyMs = 300
 
 /**
  * One client after another, each with all the patience, until the function that it gives is

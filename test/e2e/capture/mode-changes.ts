@@ -2,7 +2,8 @@ import type { Test } from 'tap'
 import type { NodeUsher } from '../../support/net/node-usher.ts'
 import { arrivals } from './arrivals.ts'
 import { nothingFailed } from './nothing-failed.ts'
-import { serviceNamed } from './services.ts'
+import { objectsOf } from './objects.ts'
+import { serviceNamed, someServices } from './services.ts'
 import { slowTools } from './slow-tools.ts'
 import { makeStage, type Stage } from './stage.ts'
 import { underLoad } from './under-load.ts'
@@ -18,6 +19,7 @@ export const modeChangesUnderLoad = async (
   const [first, ...others] = ways
   if (first === undefined) return
   const stage = await makeStage(t, first)
+  await stage.manifests.write(...objectsOf(someServices))
   if (toolSeconds > 0) await slowTools(stage.tools, toolSeconds)
   let present = first
   let usher = stage.start(...staying(first))

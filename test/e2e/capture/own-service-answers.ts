@@ -25,7 +25,6 @@ const objectsOf = (services: readonly TestService[]): readonly object[] =>
     ...slice(name, [{ key: '', address: addressOf[backend].IPv4, port: backendPort }]),
   ])
 
-const restarts = 2
 const everyMs = 100
 /**
  * A start takes long on a busy machine, and kernels before 6.5 send a SYN again after 1, 3, 7,
@@ -43,7 +42,7 @@ const hopelessMs = 10_000
 export const ownServiceAnswers = async (
   t: Test,
   way: Way,
-  another: Way,
+  another: Way | undefined,
 ): Promise<void> => {
   const net = await makeClusterNet(`own-${way.label}`)
   const agents = await startAgents(t, net)
@@ -69,14 +68,8 @@ export const ownServiceAnswers = async (
     await usher.ready(2)
   }
   for (const signal of ['SIGTERM', 'SIGKILL'] as const)
-    await t.test(`${restarts} restarts by ${signal}`, async t => {
-      const met = await whileDialled(agents, [one, two], async allAnswered => {
-        for (let i = 0; i < restarts; i += 1) {
-          await restart(signal)
-          // Who waits asks again after many seconds, and not just when an Usher is there.
-          await allAnswered()
-        }
-      })
+    await t.test(`a restart by ${signal}`, async t => {
+      const met = await whileDialled(agents, [one, two], () => restart(signal))
       t.comment(`${way.label}: ${signal}: ${met.text}`)
       t.strictSame(met.strangers, [], 'nobody was answered by another Service')
       // What is open when a process is killed is lost. And a client that uses the port of a
@@ -89,19 +82,21 @@ export const ownServiceAnswers = async (
         [],
         'and nobody was refused',
       )
-      t.ok(met.answers > 50, `there were some: ${met.answers}`)
+      t.ok(met.answers > 20, `there were some: ${met.answers}`)
     })
-  await t.test(`${another.label} takes over, and ends for this one`, async t => {
-    const met = await whileDialled(agents, [one, two], async allAnswered => {
-      for (const next of [another, way]) {
-        await restart('SIGTERM', next)
-        await allAnswered()
-      }
+  if (another !== undefined)
+    await t.test(`${another.label} takes over, and ends for this one`, async t => {
+      const met = await whileDialled(agents, [one, two], async allAnswered => {
+        for (const next of [another, way]) {
+          await restart('SIGTERM', next)
+          // Who waits asks again after many seconds, and not just when an Usher is there.
+          await allAnswered()
+        }
+      })
+      t.comment(`${way.label}: ${another.label}: ${met.text}`)
+      t.strictSame(met.strangers, [], 'nobody was answered by another Service')
+      t.strictSame(met.failed, [], 'and nobody was refused')
     })
-    t.comment(`${way.label}: ${another.label}: ${met.text}`)
-    t.strictSame(met.strangers, [], 'nobody was answered by another Service')
-    t.strictSame(met.failed, [], 'and nobody was refused')
-  })
   await t.test('a Service goes meanwhile, and another gets its port', async t => {
     const work = async (): Promise<void> => {
       usher.send('SIGTERM')
@@ -136,12 +131,12 @@ interface Met {
 
 /**
  * One client after another, from node and pod, to all of them, while `work` is done, which
- * can wait for those who have dialled.
+ * can wait for those who have dialled: nobody comes then.
  */
 const whileDialled = async (
   agents: Agents,
   services: readonly TestService[],
-  work: (allAnswered: () => Promise<unknown>) => Promise<void>,
+  work: (allAnswered: () => Promise<void>) => Promise<void>,
   waitMs = patienceMs,
 ): Promise<Met> => {
   const dials: Promise<Dialled>[] = []
@@ -154,9 +149,14 @@ const whileDialled = async (
             .then(outcome => ({ from, to, ...outcome })),
         )
   }
-  const timer = setInterval(arrive, everyMs)
+  let timer = setInterval(arrive, everyMs)
+  const allAnswered = async (): Promise<void> => {
+    clearInterval(timer)
+    await Promise.all(dials)
+    timer = setInterval(arrive, everyMs)
+  }
   try {
-    await work(() => Promise.all(dials))
+    await work(allAnswered)
   } finally {
     clearInterval(timer)
   }

@@ -68,6 +68,11 @@ export const serviceNamed = (name: string): TestService => {
   return found
 }
 
+/** Where all that matters is that there are some, of several kinds. */
+export const someServices = ['plain', 'both-local', 'for-pods', 'sticky', 'on-node'].map(
+  serviceNamed,
+)
+
 /** Both protocols have the same number. */
 export const servicePort = 80
 /** Of no Service. */

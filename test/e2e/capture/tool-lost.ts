@@ -9,7 +9,7 @@ import { matrix, tryCells } from './cells.ts'
 import { iptablesTools } from './node-tools.ts'
 import { families, objectsOf } from './objects.ts'
 import { faultLines } from './report.ts'
-import { serviceNamed } from './services.ts'
+import { serviceNamed, someServices } from './services.ts'
 import { makeStage, type Stage } from './stage.ts'
 import { allNodePorts, type Way } from './ways.ts'
 import { vipOf } from './vips.ts'
@@ -39,7 +39,9 @@ export const modeFallsBack = async (
   { isRelayed = false }: FallsOptions = {},
 ): Promise<void> => {
   const stage = await makeStage(t, way)
-  if (isRelayed) await stage.manifests.write(...objectsMoved('backend-3', true))
+  await stage.manifests.write(
+    ...(isRelayed ? objectsMoved('backend-3', true) : objectsOf(someServices)),
+  )
   const usher = stage.start(...allNodePorts(way))
   await usher.ready()
   t.equal(await usher.mode(), way.manner)

@@ -179,6 +179,7 @@ const synsComeAgain = async (t: Test, { agents, manifests }: Stage): Promise<voi
 /** Clients that never change their port lose what they had when it goes, and nobody else does. */
 export const udpFlowsEnd = async (t: Test, way: Way): Promise<void> => {
   const stage = await makeStage(t, way)
+  await stage.manifests.write(...objectsAfter({}))
   const flags = allNodePorts(way)
   let usher = stage.start(...flags)
   await usher.ready()

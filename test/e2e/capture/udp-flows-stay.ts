@@ -17,7 +17,7 @@ import type { Way } from './ways.ts'
 const clients: readonly HostName[] = ['node', 'pod-1', 'pod-2', 'outside']
 const vips: readonly VipName[] = ['ClusterIP', 'node port, first address']
 /** Clients of each kind: with three endpoints some have the one that leaves. */
-const each = 6
+const each = 4
 /** A listener hears twenty in a second. */
 const listenMs = 600
 

@@ -7,7 +7,7 @@ import { type MakeRelay, relayFixture } from '../../support/relay-fixture.ts'
 import { dial, tcpBackend } from '../../support/tcp-backend.ts'
 
 const cancelRequest = Buffer.from('0000001004d2162e0000126700000330', 'hex')
-const runMs = 4000
+const runMs = 2000
 
 /** What some clients do is not booked on the endpoint: others go where they went. */
 export const tcpOneClientContract = (t: Test, make: MakeRelay): void => {
@@ -98,7 +98,7 @@ export const tcpOneClientContract = (t: Test, make: MakeRelay): void => {
           }),
         ),
       ])
-      t.ok((answers.get('tier 0') ?? 0) > 100)
+      t.ok((answers.get('tier 0') ?? 0) > 20)
       t.strictSame([...answers.keys()], ['tier 0'], JSON.stringify([...answers]))
       const cancelsOf = (texts: readonly string[] = []): number =>
         texts.filter(text => text === cancelRequest.toString('latin1')).length

@@ -11,6 +11,7 @@ import { usherProgram } from '../usher-program.ts'
 import type { Agent } from './agent.ts'
 
 const metricsPort = 10_249
+const healthzPort = 10_256
 
 export interface NodeUsher {
   readonly pid: number
@@ -52,7 +53,7 @@ export const startNodeUsher = (
       usherProgram,
       'run',
       `--metrics-bind-address=127.0.0.1:${metricsPort}`,
-      '--healthz-bind-address=127.0.0.1:10256',
+      `--healthz-bind-address=127.0.0.1:${healthzPort}`,
       ...args,
       // Tests of captures say nothing of the mode.
       ...(args.some(arg => arg.startsWith('--proxy-mode'))
@@ -83,10 +84,15 @@ export const startNodeUsher = (
   }
   const mode = async (): Promise<string> =>
     (await agent.get('127.0.0.1', metricsPort, '/proxyMode')).body
+  const isHealthy = async (): Promise<boolean> => {
+    const { body } = await agent.get('127.0.0.1', healthzPort, '/healthz')
+    return (JSON.parse(body) as { readonly healthy: boolean }).healthy
+  }
   const isReady = async (count: number | undefined): Promise<boolean> => {
-    // A status of many Services costs more than its news are worth every 5 ms.
+    // A status of many Services costs more than its news are worth: health is asked first.
     await sleep(50)
     if (gone) throw new Error(`usher ended: ${await errors}${lastOf(records)}`)
+    if (!(await isHealthy().catch(() => false))) return false
     const now = await status().catch(() => undefined)
     if (now?.healthy !== true || !now.servicePorts.every(isPlaced)) return false
     return count === undefined || now.servicePorts.length === count
