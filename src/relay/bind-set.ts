@@ -1,7 +1,8 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import pRetry from 'p-retry'
 import { joinHostPort } from '../util/ip.ts'
 import { errorCode } from '../util/error-code.ts'
-import { errorOf, hasCode } from '../util/usher-error.ts'
+import { errorOf, hasCode, UsherError } from '../util/usher-error.ts'
 import type { FdBudget } from './fd-budget.ts'
 import { bindKey, type Bind, type BindState } from './relay.ts'
 
@@ -12,6 +13,8 @@ export interface Listening {
   pause?(): void
   /** Listens after a pause; throws as opening does. */
   resume?(): void
+  /** Nobody can come to it any more: its file was removed, or another took its place. */
+  isGone?(): boolean
 }
 
 interface Kept {
@@ -26,6 +29,8 @@ interface Kept {
 
 const firstRetryMs = 250
 const longestRetryMs = 10_000
+/** How often it is looked whether a socket's file is still there. */
+const lookMs = 2000
 
 /**
  * The listening sockets of one listener. A port that is taken is tried again
@@ -129,19 +134,29 @@ export class BindSet {
       else kept.listening = listening
     }
     try {
-      await pRetry(open, {
-        retries: Infinity,
-        minTimeout: firstRetryMs,
-        maxTimeout: longestRetryMs,
-        randomize: true,
-        signal,
-        onFailedAttempt: ({ error }) => {
-          fail(error)
-          triedOnce()
-        },
-      })
-      if (idle === undefined) enter({ bind, state: 'listening' })
-      else if (since > 0) enter(idle)
+      for (;;) {
+        await pRetry(open, {
+          retries: Infinity,
+          minTimeout: firstRetryMs,
+          maxTimeout: longestRetryMs,
+          randomize: true,
+          signal,
+          onFailedAttempt: ({ error }) => {
+            fail(error)
+            triedOnce()
+          },
+        })
+        if (idle === undefined) enter({ bind, state: 'listening' })
+        else if (since > 0) enter(idle)
+        triedOnce()
+        const { listening } = kept
+        if (listening?.isGone === undefined) return
+        while (!listening.isGone()) await sleep(lookMs, undefined, { signal, ref: false })
+        listening.close()
+        kept.listening = undefined
+        since = 0
+        fail(new UsherError('CANNOT_LISTEN', 'its file was removed, or is another one'))
+      }
     } catch (error) {
       // An abort means that the bind is no longer wanted; anything else is news.
       fail(errorOf(error))

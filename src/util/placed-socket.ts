@@ -35,6 +35,8 @@ const identityOf = ({ dev, ino }: Stats): string => `${dev} ${ino}`
 export interface PlacedSocket {
   /** What is at its path now, if anything; and whether that is another file. */
   readonly look: () => { readonly file: Stats | undefined; readonly isReplaced: boolean }
+  /** Whether nobody can find it there any more; not where that can't be found out. */
+  readonly isGone: () => boolean
   /** Removes the file, unless another is in its place. */
   readonly remove: () => void
 }
@@ -74,10 +76,18 @@ export const placeSocket = async (
     const file = lookAt(path)
     return { file, isReplaced: file !== undefined && identityOf(file) !== identity }
   }
+  const isGone = (): boolean => {
+    try {
+      const { file, isReplaced } = look()
+      return file === undefined || isReplaced
+    } catch {
+      return false
+    }
+  }
   const remove = (): void => {
     if (!look().isReplaced) rmSync(path, { force: true })
   }
-  return { look, remove }
+  return { look, isGone, remove }
 }
 
 /** No other code of this thread runs within `listen`'s call. */

@@ -1,4 +1,4 @@
-import { type CheckOutcome, denied, failed, passed, quote } from '../check.ts'
+import { type CheckOutcome, denied, failed, passed, quote, unchecked } from '../check.ts'
 import type { Check } from '../check-option.ts'
 import type { Script } from '../conversation.ts'
 
@@ -12,6 +12,9 @@ const command = (...words: readonly string[]): string =>
 
 /** Errors of a server that serves no client now; with any other it is there and answers. */
 const down = new Set(['LOADING', 'MASTERDOWN', 'BUSY', 'DENIED', 'CLUSTERDOWN'])
+
+/** Said to who is one too many, before it has said anything. */
+const full = '-ERR max number of clients'
 
 const roles = { master: 'primary', slave: 'replica' } as const
 
@@ -34,6 +37,9 @@ export const redisScript = ({ role, user }: Check, password?: string): Script =>
       const end = bytes.indexOf('\r\n')
       if (end === -1) return undefined
       const line = bytes.toString('latin1', 0, end)
+      // It is there, and serves those that it has; as what is not known.
+      if (line.startsWith(full))
+        return { outcome: role === undefined ? passed : unchecked(line.slice(1)) }
       if (isPinged) {
         const outcome = roleOutcome(bytes, role)
         return outcome && { outcome: withRefusal(outcome, refusal) }

@@ -190,7 +190,7 @@ export class TcpListener implements PortListener {
       server.removeAllListeners('connection').removeAllListeners('error')
       handover.offer(bind, served)
     }
-    return { close }
+    return { ...served, close }
   }
 
   #accept(client: Socket, bind: string): void {
@@ -357,6 +357,7 @@ const serve = async (server: Server, bind: Bind): Promise<Served> => {
     )
     return {
       server,
+      isGone: file.isGone,
       close: () => {
         file.remove()
         close()

@@ -55,6 +55,28 @@ export const routeObject = (
   }
 }
 
+/** What a route has become, with the endpoints that it had, and what goes with them. */
+export const withEndpointsOf = (
+  before: SourceObject,
+  { key, changes }: SourceObject,
+): SourceObject => {
+  const find = (all: readonly Change[]) => all.find(isService)
+  const [old, now] = [find(before.changes), find(changes)]
+  if (old?.object === undefined || now?.object === undefined) return before
+  const { serverNames, proxyProtocol } = old.object
+  const object = { ...now.object, serverNames, proxyProtocol }
+  const family = familyOf(object.listens?.[0]?.address ?? '') ?? 'IPv4'
+  const slices = before.changes.flatMap((change): readonly Change[] =>
+    change.kind === 'EndpointSlice' && change.object !== undefined
+      ? [{ ...change, object: { ...change.object, family } }]
+      : [],
+  )
+  return { key, changes: [{ ...now, object }, ...slices] }
+}
+
+const isService = (change: Change): change is Change & { kind: 'Service' } =>
+  change.kind === 'Service'
+
 /** Whom its endpoints are for, by their keys in the relay. */
 const namesOf = (route: Route, placesOf: PlacesOf): ServerNameRules | undefined => {
   const { pools, others } = route

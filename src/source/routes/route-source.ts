@@ -37,6 +37,7 @@ import {
   servedPlaces,
   servicePortOf,
   weighed,
+  withEndpointsOf,
 } from './route-objects.ts'
 import { backendText, type Route, type RouteBackend } from './route.ts'
 import { srvLookup } from './srv-lookup.ts'
@@ -206,8 +207,9 @@ export class RouteSource implements Source {
         protocol === route.protocol && listens.some(one => isAny(route.listens, one)),
     )
     if (before === undefined) return route
-    const { backends, pools, others } = before
-    return { ...route, backends, pools, others }
+    // With how they are asked and spoken to: the new ones may be other servers.
+    const { backends, pools, others, check, proxyProtocol } = before
+    return { ...route, backends, pools, others, check, proxyProtocol }
   }
 
   reload(): void {
@@ -349,11 +351,13 @@ export class RouteSource implements Source {
   #wanted(): Applied {
     const objects = this.#routes.map(route => {
       const before = this.#applied.get(route.name)
-      if (before !== undefined && this.#waiting.has(route.name)) return before
       const gone = this.#gone.of(route)
       const judge = this.#judge(route)
       const clients = this.#lists.clientsOf(route)
-      return routeObject(route, this.#placesOf, judge, gone, clients)
+      const now = routeObject(route, this.#placesOf, judge, gone, clients)
+      return before !== undefined && this.#waiting.has(route.name)
+        ? withEndpointsOf(before, now)
+        : now
     })
     return new Map(objects.map(object => [object.key, object]))
   }
@@ -382,7 +386,18 @@ export class RouteSource implements Source {
         ]
       }),
     )
-    return [...ofLists, ...ofRoutes]
+    const ofWaiting = this.#routes.flatMap(route => {
+      const whys = this.#waiting.has(route.name)
+        ? placesOfRoute(route, this.#placesOf).map(
+            place => this.#health.healthOf(route.name, keyOf(place))?.why ?? '',
+          )
+        : []
+      const why = whys.find(one => one !== '')
+      if (why === undefined) return []
+      const message = `${why}; the endpoints from before are in use`
+      return [{ object: `route "${route.text}"`, field: 'check', message }]
+    })
+    return [...ofLists, ...ofRoutes, ...ofWaiting]
   }
 }
 

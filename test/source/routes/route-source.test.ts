@@ -143,6 +143,7 @@ t.test('a bad route is told with its text, the part and what is right', async t 
     ['tcp://127.0.0.1:1=a:1?sticky=1s', `option "sticky" ${option}`],
     ['tcp://127.0.0.1:1=a:1?', `option "" ${option}`],
   ]
+  t.doesNotThrow(() => parseRoute('tcp://[::]:1=127.0.0.1:1'), 'of another family')
   for (const [text, message] of cases) {
     const shown = JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}...` : text)
     const named = `route ${shown.replaceAll(String.raw`\n`, String.raw`\u000a`)}: ${message}`

@@ -254,7 +254,9 @@ export class Port implements Holder {
     const key = bindKey(bind)
     this.#held += 1
     if (!isIdle) this.#groups.set(key, group)
+    const { isGone } = group.file ?? {}
     return {
+      ...(isGone && { isGone }),
       close: () => {
         this.#held -= 1
         if (this.#groups.delete(key)) sockets.letGo(this.slot, group)
