@@ -132,6 +132,8 @@ const clock = (iso: string): string => new Date(iso).toTimeString().slice(0, 8)
 
 const endpointRow = (one: Endpoint, answer: Explained, now: number): Cells => {
   const why = [...whyOf(one, now), ...(one.next ? ['next'] : [])]
+  // Where all are down, all are tried.
+  if (one.serves && one.check) why.push(`its check: ${one.check}`)
   if (one.chance !== null) why.push(`1 of ${Math.round(1 / one.chance)}`)
   if (one.serves && one.failures > 0)
     why.push('the next connection tries it, as it had failed')
