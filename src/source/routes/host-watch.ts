@@ -136,7 +136,11 @@ export class HostWatch {
   async #attempt(signal: AbortSignal): Promise<number> {
     try {
       const found = await this.#answer(signal)
-      const { places, faults } = usable(found)
+      const before = found.isPart === true ? this.#places : []
+      const { places, faults } = usable({
+        ...found,
+        places: [...found.places, ...before],
+      })
       this.#places = places
       this.#state = 'known'
       const ttlMs = clampedTtl(found.ttlMs, this.#deps.times.longestTtlMs)

@@ -80,6 +80,7 @@ const merged = (outcomes: readonly Outcome[]): Resolved => {
       ...failures.map(({ message }) => message),
       ...found.flatMap(({ cut }) => (cut === '' ? [] : [cut])),
     ],
+    ...(found.some(({ cut }) => cut !== '') && { isPart: true }),
     ...(rejected >= 0 && { unknown: rejected === 0 ? 'IPv4' : 'IPv6' }),
   }
 }
@@ -97,7 +98,11 @@ export const resolveSrvBy =
       signal,
     )
     if (none !== '') throw new UsherError('NOT_FOUND', none)
-    return { records, ttlMs: ttl * 1000, ...(cut !== '' && { faults: [cut] }) }
+    return {
+      records,
+      ttlMs: ttl * 1000,
+      ...(cut !== '' && { faults: [cut], isPart: true }),
+    }
   }
 
 /** What resolv.conf(5) says of how names are asked for. */

@@ -257,6 +257,27 @@ t.test('a route is one Service and a slice for each backend, in one batch', asyn
   t.type(source.status().lastGoodAt, 'number')
 })
 
+t.test('an answer that was cut off takes no address away', async t => {
+  const part = (...addresses: string[]) =>
+    Promise.resolve({ addresses, ttlMs: 60_000, faults: ['cut'], isPart: true })
+  const answers = [
+    ['10.0.0.1', '10.0.0.2'],
+    part('10.0.0.2'),
+    part('10.0.0.3'),
+    ['10.0.0.4'],
+  ]
+  const { source, started, addresses } = fixture(['tcp://[::1]:1=db:1'], { db: answers })
+  await started
+  for (const wanted of [
+    ['10.0.0.1', '10.0.0.2'],
+    ['10.0.0.1', '10.0.0.2', '10.0.0.3'],
+    ['10.0.0.4'],
+  ]) {
+    source.reload()
+    await until('it is resolved', () => String(addresses()) === String(wanted))
+  }
+})
+
 t.test('routes without host names are there at once', async t => {
   const { started, asked, addresses } = fixture(['udp://[::1]:53=10.0.0.1:53'], {})
   await started
