@@ -275,14 +275,6 @@ const footer = (document: StatusDocument, now: number, colour: boolean): string[
   return ['', ...lines, totals.join(', ')]
 }
 
-/** A route is of the family of its first address, and may have others. */
-const familiesOf = ({ family, vips }: ServicePortStatus): string =>
-  vips.some(
-    ({ kind, vip }) => kind === 'Route' && vip.startsWith('[') !== (family === 'IPv6'),
-  )
-    ? 'IPv4 and IPv6'
-    : family
-
 /**
  * The status as text for people, in pieces of a few lines: trouble is in the header and
  * at the end, where it is seen without scrolling. `now` is epoch milliseconds.
@@ -303,7 +295,9 @@ export function* statusText(
   const endpointWidths = columnWidths(servicePorts.flatMap(rowsOf))
   yield `${header(document, now, colour).join('\n')}\n`
   for (const port of servicePorts) {
-    const title = visible(`${port.servicePort} ${port.protocol} ${familiesOf(port)}`)
+    // A route may have addresses of both.
+    const family = port.vips[0]?.kind === 'Route' ? '' : ` ${port.family}`
+    const title = visible(`${port.servicePort} ${port.protocol}${family}`)
     const lines = [
       '',
       styled(title, 'bold', colour),

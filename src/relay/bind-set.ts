@@ -13,8 +13,8 @@ export interface Listening {
   pause?(): void
   /** Listens after a pause; throws as opening does. */
   resume?(): void
-  /** Nobody can come to it any more: its file was removed, or another took its place. */
-  isGone?(): boolean
+  /** Why nobody can come to it any more; '' while they can. */
+  missing?(): string
 }
 
 interface Kept {
@@ -150,12 +150,14 @@ export class BindSet {
         else if (since > 0) enter(idle)
         triedOnce()
         const { listening } = kept
-        if (listening?.isGone === undefined) return
-        while (!listening.isGone()) await sleep(lookMs, undefined, { signal, ref: false })
+        if (listening?.missing === undefined) return
+        let why = listening.missing()
+        for (; why === ''; why = listening.missing())
+          await sleep(lookMs, undefined, { signal, ref: false })
         listening.close()
         kept.listening = undefined
         since = 0
-        fail(new UsherError('CANNOT_LISTEN', 'its file was removed, or is another one'))
+        fail(new UsherError('CANNOT_LISTEN', why))
       }
     } catch (error) {
       // An abort means that the bind is no longer wanted; anything else is news.

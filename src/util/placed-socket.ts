@@ -33,10 +33,8 @@ const identityOf = ({ dev, ino }: Stats): string => `${dev} ${ino}`
 
 /** A socket of the file system that this process listens on. */
 export interface PlacedSocket {
-  /** What is at its path now, if anything; and whether that is another file. */
-  readonly look: () => { readonly file: Stats | undefined; readonly isReplaced: boolean }
-  /** Whether nobody can find it there any more; not where that can't be found out. */
-  readonly isGone: () => boolean
+  /** Why clients don't find it; '' while it is there, and where that can't be found out. */
+  readonly missing: () => string
   /** Removes the file, unless another is in its place. */
   readonly remove: () => void
 }
@@ -72,22 +70,19 @@ export const placeSocket = async (
   }
   const made = lookAt(path)
   const identity = made && identityOf(made)
-  const look: PlacedSocket['look'] = () => {
-    const file = lookAt(path)
-    return { file, isReplaced: file !== undefined && identityOf(file) !== identity }
-  }
-  const isGone = (): boolean => {
+  const missing = (): string => {
     try {
-      const { file, isReplaced } = look()
-      return file === undefined || isReplaced
+      const file = lookAt(path)
+      if (file === undefined) return 'the file is gone, and nothing can connect to it'
+      return identityOf(file) === identity ? '' : 'another file is in its place'
     } catch {
-      return false
+      return ''
     }
   }
   const remove = (): void => {
-    if (!look().isReplaced) rmSync(path, { force: true })
+    if (missing() === '') rmSync(path, { force: true })
   }
-  return { look, isGone, remove }
+  return { missing, remove }
 }
 
 /** No other code of this thread runs within `listen`'s call. */

@@ -357,7 +357,7 @@ const serve = async (server: Server, bind: Bind): Promise<Served> => {
     )
     return {
       server,
-      isGone: file.isGone,
+      missing: file.missing,
       close: () => {
         file.remove()
         close()

@@ -60,22 +60,18 @@ export const withEndpointsOf = (
   before: SourceObject,
   { key, changes }: SourceObject,
 ): SourceObject => {
-  const find = (all: readonly Change[]) => all.find(isService)
-  const [old, now] = [find(before.changes), find(changes)]
-  if (old?.object === undefined || now?.object === undefined) return before
-  const { serverNames, proxyProtocol } = old.object
+  const [old, now] = [before.changes[0], changes[0]]
+  if (old?.kind !== 'Service' || now?.kind !== 'Service' || !now.object) return before
+  const { serverNames, proxyProtocol } = old.object ?? {}
   const object = { ...now.object, serverNames, proxyProtocol }
   const family = familyOf(object.listens?.[0]?.address ?? '') ?? 'IPv4'
-  const slices = before.changes.flatMap((change): readonly Change[] =>
-    change.kind === 'EndpointSlice' && change.object !== undefined
-      ? [{ ...change, object: { ...change.object, family } }]
-      : [],
+  const slices = before.changes.map(one =>
+    one.kind === 'EndpointSlice' && one.object
+      ? { ...one, object: { ...one.object, family } }
+      : one,
   )
-  return { key, changes: [{ ...now, object }, ...slices] }
+  return { key, changes: [{ ...now, object }, ...slices.slice(1)] }
 }
-
-const isService = (change: Change): change is Change & { kind: 'Service' } =>
-  change.kind === 'Service'
 
 /** Whom its endpoints are for, by their keys in the relay. */
 const namesOf = (route: Route, placesOf: PlacesOf): ServerNameRules | undefined => {

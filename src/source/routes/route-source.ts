@@ -386,16 +386,13 @@ export class RouteSource implements Source {
         ]
       }),
     )
-    const ofWaiting = this.#routes.flatMap(route => {
-      const whys = this.#waiting.has(route.name)
-        ? placesOfRoute(route, this.#placesOf).map(
-            place => this.#health.healthOf(route.name, keyOf(place))?.why ?? '',
-          )
-        : []
-      const why = whys.find(one => one !== '')
-      if (why === undefined) return []
+    const waiting = this.#routes.filter(({ name }) => this.#waiting.has(name))
+    const ofWaiting = waiting.flatMap(route => {
+      const places = placesOfRoute(route, this.#placesOf)
+      const all = places.map(one => this.#health.healthOf(route.name, keyOf(one))?.why)
+      const why = all.find(Boolean)
       const message = `${why}; the endpoints from before are in use`
-      return [{ object: `route "${route.text}"`, field: 'check', message }]
+      return why ? [{ object: `route "${route.text}"`, field: 'check', message }] : []
     })
     return [...ofLists, ...ofRoutes, ...ofWaiting]
   }

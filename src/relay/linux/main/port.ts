@@ -254,9 +254,8 @@ export class Port implements Holder {
     const key = bindKey(bind)
     this.#held += 1
     if (!isIdle) this.#groups.set(key, group)
-    const { isGone } = group.file ?? {}
     return {
-      ...(isGone && { isGone }),
+      ...group.file,
       close: () => {
         this.#held -= 1
         if (this.#groups.delete(key)) sockets.letGo(this.slot, group)
