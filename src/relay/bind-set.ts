@@ -1,8 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import pRetry from 'p-retry'
 import { joinHostPort } from '../util/ip.ts'
-import { errorCode } from '../util/error-code.ts'
-import { errorOf, hasCode, UsherError } from '../util/usher-error.ts'
+import { errorOf, hasCode, UsherError, errorCode } from '../util/usher-error.ts'
 import type { FdBudget } from './fd-budget.ts'
 import { bindKey, type Bind, type BindState } from './relay.ts'
 

@@ -2,7 +2,6 @@ import { rankOf } from '../balance/balancer.ts'
 import { isResting } from '../balance/resting.ts'
 import { isAmongAny } from '../util/address-ranges.ts'
 import { addressWords } from '../util/cidr.ts'
-import type { Backend } from './backend.ts'
 import { clientKey } from './client-table.ts'
 import type { EndpointCapacity } from './endpoint-capacity.ts'
 import type {
@@ -11,7 +10,7 @@ import type {
   ExplainQuery,
   WorkerView,
 } from './explanation.ts'
-import type { Choice, Front } from './front.ts'
+import type { Choice, Front, Backend } from './front.ts'
 import type { ListenerEndpoints } from './listener-endpoints.ts'
 import { bindKey, type Bind, type BindState } from './relay.ts'
 

@@ -10,9 +10,8 @@ import {
 } from 'node:fs'
 import { connect } from 'node:net'
 import { dirname } from 'node:path'
-import { errorCode } from './error-code.ts'
 import type { SocketAccess } from './unix-address.ts'
-import { errorOf, UsherError } from './usher-error.ts'
+import { errorOf, UsherError, errorCode } from './usher-error.ts'
 
 /** The permissions of a file among the bits of its mode. */
 export const modeMask = 0o7777

@@ -13,9 +13,6 @@ const command = (...words: readonly string[]): string =>
 /** Errors of a server that serves no client now; with any other it is there and answers. */
 const down = new Set(['LOADING', 'MASTERDOWN', 'BUSY', 'DENIED', 'CLUSTERDOWN'])
 
-/** Said to who is one too many, before it has said anything. */
-const full = '-ERR max number of clients'
-
 const roles = { master: 'primary', slave: 'replica' } as const
 
 /**
@@ -38,7 +35,7 @@ export const redisScript = ({ role, user }: Check, password?: string): Script =>
       if (end === -1) return undefined
       const line = bytes.toString('latin1', 0, end)
       // It is there, and serves those that it has; as what is not known.
-      if (line.startsWith(full))
+      if (line.startsWith('-ERR max number of clients'))
         return { outcome: role === undefined ? passed : unchecked(line.slice(1)) }
       if (isPinged) {
         const outcome = roleOutcome(bytes, role)

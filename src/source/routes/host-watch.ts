@@ -1,8 +1,7 @@
 import { Backoff } from '../../util/backoff.ts'
-import type { Clock } from '../../util/clock.ts'
+import { type Clock, orAborted, wait } from '../../util/clock.ts'
 import { canonicalIp, joinHostPort } from '../../util/ip.ts'
 import { firstFew, printable } from '../../util/printable.ts'
-import { orAborted, wait } from '../../util/wait.ts'
 import { hasCode, messageOf } from '../../util/usher-error.ts'
 import { addressFault } from '../decode/fields.ts'
 import {

@@ -57,7 +57,6 @@ export interface Resolved {
   readonly faults?: readonly string[]
   /** Whether there are any of this family could not be found out. */
   readonly unknown?: IpFamily | undefined
-  /** As of `FoundPlaces`. */
   readonly isPart?: boolean
 }
 

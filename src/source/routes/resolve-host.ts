@@ -2,7 +2,7 @@ import { lookup, Resolver } from 'node:dns/promises'
 import { isIP, type LookupFunction } from 'node:net'
 import { readIfThere } from '../../util/read-text.ts'
 import { hasCode, messageOf, UsherError } from '../../util/usher-error.ts'
-import { orAborted } from '../../util/wait.ts'
+import { orAborted } from '../../util/clock.ts'
 import {
   HostsFile,
   hostsMs,

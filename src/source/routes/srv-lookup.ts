@@ -1,9 +1,8 @@
 import { setMaxListeners } from 'node:events'
-import type { Clock } from '../../util/clock.ts'
+import { type Clock, within } from '../../util/clock.ts'
 import { canonicalIp, joinHostPort } from '../../util/ip.ts'
 import { firstFew } from '../../util/printable.ts'
 import { messageOf } from '../../util/usher-error.ts'
-import { within } from '../../util/within.ts'
 import type { SrvData } from './dns/dns-message.ts'
 import {
   mostPlaces,

@@ -231,7 +231,7 @@ t.test(
       },
       maxRouteRate: 5,
       proxyProtocol: 'v2',
-    } as Partial<RawRoute>)
+    })
     t.strictSame(seen, [[`${old} up`]])
     t.match(service(), { listens: [{ address: '::1' }], limits: { routeRate: 5 } })
     t.equal(service()?.proxyProtocol, undefined, 'is for those that are to come')

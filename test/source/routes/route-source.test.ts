@@ -276,6 +276,7 @@ t.test('an answer that was cut off takes no address away', async t => {
     source.reload()
     await until('it is resolved', () => String(addresses()) === String(wanted))
   }
+  t.equal(source.status().error, '')
 })
 
 t.test('routes without host names are there at once', async t => {
