@@ -15,10 +15,9 @@ export {
 } from '#usher/ffi/constants'
 export { errno, errnoName, systemError } from '#usher/ffi/errno'
 export { EventLoop, type EventSource } from '#usher/relay/linux/event-loop'
-export type { NativeMemory } from '#usher/ffi/native-memory'
 export { readSockaddr, writeSockaddr } from '#usher/relay/linux/sockaddr'
 export { iovec, msghdr, sockaddrSize } from '#usher/ffi/struct-layout'
-export { type Syscalls, loadSyscalls } from '#usher/ffi/syscalls'
+export { type NativeMemory, type Syscalls, loadSyscalls } from '#usher/ffi/syscalls'
 
 /** What the Linux relay, and a UDP generator and echo that can keep up with it, need. */
 export interface NativeCalls {

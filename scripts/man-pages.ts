@@ -1,5 +1,5 @@
 import { defaultText, notations, whatItIs, withoutEffect } from '../src/cli/help.ts'
-import { wrap } from '../src/cli/words.ts'
+import { wrap } from '../src/cli/io.ts'
 import {
   commandNames,
   commands,

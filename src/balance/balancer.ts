@@ -9,19 +9,17 @@ import {
   noRest,
   probed,
   type Rest,
-} from './resting.ts'
-import { LeastConnections, type Counted, RandomChoice } from './random-choice.ts'
-import { Maglev } from './maglev.ts'
-import { type KeySet, type Pool, type Tiered, tierOf } from './pool.ts'
-import { RoundRobin } from './round-robin.ts'
-import {
   enoughDownMs,
   listedAnew,
   type Recovery,
   recoveryAfterFailure,
   recoveryAfterSuccess,
   shareOf,
-} from './slow-start.ts'
+} from './resting.ts'
+import { LeastConnections, type Counted, RandomChoice } from './random-choice.ts'
+import { Maglev } from './maglev.ts'
+import { type KeySet, type Pool, type Tiered, tierOf } from './pool.ts'
+import { RoundRobin } from './round-robin.ts'
 
 /** An endpoint as the balancer has it. */
 export interface Balanced extends Counted {

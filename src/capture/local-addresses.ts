@@ -12,7 +12,7 @@ import {
 } from '../util/ip.ts'
 import { isUnix } from '../util/unix-address.ts'
 import type { ServicePort } from '../model/snapshot.ts'
-import { forEachYielding } from '../util/yielding.ts'
+import { forEachYielding } from '../util/list-diff.ts'
 import { captureDevice, ipvsDevice } from '../kernel/cleanup/devices.ts'
 import { proxyAddressOf } from '../kernel/proxy-address.ts'
 import { tryToBind } from './try-port.ts'

@@ -1,11 +1,10 @@
 import { join, dirname } from 'node:path'
 import { constants } from 'node:fs'
 import { mkdir, open, rename, unlink } from 'node:fs/promises'
-import type { Clock, Timer } from '../util/clock.ts'
-import { within } from '../util/within.ts'
+import { type Clock, type Timer, within } from '../util/clock.ts'
 import type { HeldPort, PortKeeper } from './proxy-ports.ts'
 import type { Protocol } from '../model/service.ts'
-import { forEachYielding } from '../util/yielding.ts'
+import { forEachYielding } from '../util/list-diff.ts'
 
 export interface PortMemoryDeps {
   /** `--state-dir`; made when the first ports are written, if its parent is there. */

@@ -1,7 +1,7 @@
 import { createSocket } from 'node:dgram'
 import { createServer } from 'node:net'
 import type { Protocol } from '../model/service.ts'
-import { isOutOfResources } from '../util/error-code.ts'
+import { isOutOfResources } from '../util/usher-error.ts'
 
 /**
  * Whether a port (0: any) can be bound on all the addresses; which one, if so. Rejects

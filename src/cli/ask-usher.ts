@@ -14,11 +14,9 @@ import {
 } from '../observe/control-protocol.ts'
 import { whyNotTrusted } from '../observe/control-socket-file.ts'
 import { type StatusDocument, type StatusOf, statusSchema } from '../observe/status.ts'
-import { errorCode } from '../util/error-code.ts'
 import { textOf } from '../util/read-text.ts'
-import { errorOf, hasCode, UsherError } from '../util/usher-error.ts'
-import type { Io } from './io.ts'
-import { visible } from './words.ts'
+import { errorOf, hasCode, UsherError, errorCode } from '../util/usher-error.ts'
+import { type Io, visible } from './io.ts'
 
 /** Where an Usher is asked: at its control socket, unless that is '', else at its metrics address. */
 export interface Where {

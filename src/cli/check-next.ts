@@ -2,7 +2,7 @@ import type { RunSettings } from '../config/run-settings.ts'
 import type { NodeProxy } from '../kernel/cleanup/node-proxy.ts'
 import { permissionAdvice } from '../kernel/permission-advice.ts'
 import { type Finding, type NodeFindings, relaysOf } from './check-node.ts'
-import { quoted } from './words.ts'
+import { quoted } from './io.ts'
 
 // The last lines of `usher check`: the command to run now, and what there is to say to it.
 

@@ -20,9 +20,8 @@ import {
   nextOfRun,
 } from './check-next.ts'
 import { type NodeFindings, nodeReport, notUsable, whyNotUsable } from './check-node.ts'
-import type { Io } from './io.ts'
+import { type Io, count, visible } from './io.ts'
 import { relayLimits } from './relay-limits.ts'
-import { count, visible } from './words.ts'
 import { Registry } from '../model/registry.ts'
 import { ipFamilies } from '../util/ip.ts'
 import { faultText, readRoutes, readRoutesText } from '../source/routes/read-routes.ts'

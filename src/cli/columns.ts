@@ -1,5 +1,5 @@
 import { styleText } from 'node:util'
-import { visible } from './words.ts'
+import { visible } from './io.ts'
 
 export type Style = 'bold' | 'dim' | 'red' | 'green' | 'yellow'
 

@@ -3,9 +3,8 @@ import { parseOptions, unknownCommand, wantsHelp, wantsVersion } from '../config
 import type { OptionsOf } from '../config/options.ts'
 import { UsageError } from '../config/usage-error.ts'
 import { commandHelp, mainHelp } from './help.ts'
-import type { Io } from './io.ts'
+import { type Io, visible } from './io.ts'
 import { version } from './version.ts'
-import { visible } from './words.ts'
 
 /** What `bench/bench.ts` exports. */
 export interface BenchModule {

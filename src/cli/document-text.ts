@@ -1,4 +1,4 @@
-import { visible } from './words.ts'
+import { visible } from './io.ts'
 
 // What `-o json` and `-o yaml` print: names and messages come from files and servers, and a
 // terminal may be what reads them.

@@ -7,8 +7,7 @@ import { askCommand, orSayWhyNot } from './ask-usher.ts'
 import { tableLines, type Cells } from './columns.ts'
 import { documentText } from './document-text.ts'
 import { apiVersion } from './json-documents.ts'
-import type { Io } from './io.ts'
-import { forPeople, servedText, visible, count } from './words.ts'
+import { type Io, forPeople, servedText, visible, count } from './io.ts'
 
 type Explained = AnswerOf<'explain'>
 
@@ -132,6 +131,7 @@ const clock = (iso: string): string => new Date(iso).toTimeString().slice(0, 8)
 
 const endpointRow = (one: Endpoint, answer: Explained, now: number): Cells => {
   const why = [...whyOf(one, now), ...(one.next ? ['next'] : [])]
+  if (one.serves && one.check) why.push(`its check: ${one.check}`)
   if (one.chance !== null) why.push(`1 of ${Math.round(1 / one.chance)}`)
   if (one.serves && one.failures > 0)
     why.push('the next connection tries it, as it had failed')

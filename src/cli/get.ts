@@ -20,12 +20,10 @@ import {
   whyNothingYet,
   type Item,
 } from './listings.ts'
-import { type Io, printAll } from './io.ts'
-import { count, visible } from './words.ts'
+import { type Io, printAll, count, visible } from './io.ts'
 import { aligned, type Cells, columnWidths } from './columns.ts'
 import { documentText, jsonText, yamlText } from './document-text.ts'
-import { systemClock } from '../util/clock.ts'
-import { wait } from '../util/wait.ts'
+import { systemClock, wait } from '../util/clock.ts'
 import { apiVersion } from './json-documents.ts'
 
 type Options = OptionsOf<'get'>

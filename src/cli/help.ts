@@ -7,7 +7,7 @@ import {
 } from '../config/commands.ts'
 import { acceptedBy, rowsOf } from '../config/options.ts'
 import { defaultOf, helpOf, type Row } from '../config/row.ts'
-import { wrap } from './words.ts'
+import { wrap } from './io.ts'
 
 const clamp = (columns: number | undefined): number =>
   Math.min(100, Math.max(80, columns ?? 80))

@@ -5,8 +5,7 @@ import { hostSysctls } from '../kernel/sysctls.ts'
 import { chooseBackend } from '../kernel/xtables/choose-backend.ts'
 import { applySysctl } from '../proxy/kernel/kernel-setup.ts'
 import { onlineProcessors, wantedSysctls } from '../proxy/kernel/wanted-sysctls.ts'
-import type { Io } from './io.ts'
-import { visible } from './words.ts'
+import { type Io, visible } from './io.ts'
 import { guardLocalnet } from '../kernel/iptables/restore-text.ts'
 
 /** The rule before the setting, so that there is no moment without it. */

@@ -11,7 +11,7 @@ import type {
   ServiceItem,
 } from './json-documents.ts'
 import { isOfService } from './status.ts'
-import { bytesForPeople, forPeople, optionTexts } from './words.ts'
+import { bytesForPeople, forPeople, optionTexts } from './io.ts'
 
 // What `usher get` lists: items of JSON and YAML as docs/control.md has them, and columns of tables.
 

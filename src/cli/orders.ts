@@ -6,8 +6,7 @@ import {
   heaviest,
 } from '../observe/control-protocol.ts'
 import { askCommand, orSayWhyNot } from './ask-usher.ts'
-import type { Io } from './io.ts'
-import { visible } from './words.ts'
+import { type Io, visible } from './io.ts'
 
 // Commands that have an Usher carry out an order at its control socket. The exit code is 0 where
 // everything named is as it was ordered, also if it was before; 1 where something is not.

@@ -7,7 +7,7 @@ import type { ProxyDeps, RunningProxy } from '../proxy/options.ts'
 import { startProxy } from '../proxy/start-proxy.ts'
 import { systemClock } from '../util/clock.ts'
 import { type Stop, stopOnSignals } from './stop.ts'
-import { count } from './words.ts'
+import { count } from './io.ts'
 import { hasCode, UsherError } from '../util/usher-error.ts'
 
 export interface Serving {

@@ -1,7 +1,17 @@
 import type { OptionsOf } from '../config/options.ts'
 import { askStatus, orSayWhyNot } from './ask-usher.ts'
 import { jsonText } from './document-text.ts'
-import { type Io, printAll } from './io.ts'
+import {
+  type Io,
+  printAll,
+  bytesForPeople,
+  clientsWait,
+  count,
+  forPeople,
+  optionTexts,
+  visible,
+  servedText,
+} from './io.ts'
 import type {
   ChoiceStatus,
   ServicePortStatus,
@@ -10,15 +20,6 @@ import type {
   VipStatus,
 } from '../observe/status.ts'
 import { aligned, columnWidths, styled, type Cells, type Cell } from './columns.ts'
-import {
-  bytesForPeople,
-  clientsWait,
-  count,
-  forPeople,
-  optionTexts,
-  visible,
-  servedText,
-} from './words.ts'
 
 /** `usher status`: 0 when Usher answered (healthy or not), 3 when it did not. */
 export const status = (
@@ -295,7 +296,9 @@ export function* statusText(
   const endpointWidths = columnWidths(servicePorts.flatMap(rowsOf))
   yield `${header(document, now, colour).join('\n')}\n`
   for (const port of servicePorts) {
-    const title = visible(`${port.servicePort} ${port.protocol} ${port.family}`)
+    // A route may have addresses of both.
+    const family = port.vips[0]?.kind === 'Route' ? '' : ` ${port.family}`
+    const title = visible(`${port.servicePort} ${port.protocol}${family}`)
     const lines = [
       '',
       styled(title, 'bold', colour),

@@ -9,7 +9,7 @@ import {
   routeName,
   stateCell,
 } from './listings.ts'
-import { bytesForPeople } from './words.ts'
+import { bytesForPeople } from './io.ts'
 
 // What `usher top` shows: pure, from two looks at the status.
 

@@ -1,6 +1,5 @@
 import type { ModeRequest } from '../mode/fallback-mode.ts'
-import type { KernelOptions } from '../mode/kernel-options.ts'
-import type { ModeName, Periods } from '../mode/mode.ts'
+import type { ModeName, Periods, KernelOptions } from '../mode/mode.ts'
 import type { ClusterAccess as Access } from '../source/kubernetes/cluster-access.ts'
 import type { OptionsOf } from './options.ts'
 import { readOptions, rejectConflicts } from './parse.ts'

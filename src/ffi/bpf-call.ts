@@ -1,6 +1,6 @@
 import { arch, platform } from 'node:os'
 import { openCLibrary, result } from './c-library.ts'
-import type { NativeMemory } from './native-memory.ts'
+import type { NativeMemory } from './syscalls.ts'
 
 /**
  * bpf(2), which has no function of its own in C libraries. `command` is one of enum bpf_cmd,

@@ -1,5 +1,6 @@
-import { openCLibrary, result } from './c-library.ts'
-import type { NativeMemory } from './native-memory.ts'
+import { NativeMemory, openCLibrary, result } from './c-library.ts'
+
+export { NativeMemory }
 
 /**
  * The system calls that the Linux relay makes. Each is described in section 2 of the manual pages by its own name.

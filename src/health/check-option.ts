@@ -1,7 +1,6 @@
 import * as v from 'valibot'
 import type { DeepReadonly } from '../util/deep-readonly.ts'
-import { peek } from '../util/json.ts'
-import { show } from '../util/printable.ts'
+import { show, peek } from '../util/printable.ts'
 import { durationText, isNot, msOf, sound, wholeNumber } from '../util/schema.ts'
 import { suggest, unknownName } from '../util/suggest.ts'
 import { type CheckRules, usualRules } from './check.ts'

@@ -1,5 +1,5 @@
 import type { ProxyVersion } from '../util/proxy-header.ts'
-import { errorCode, isOutOfResources } from '../util/error-code.ts'
+import { errorCode, isOutOfResources } from '../util/usher-error.ts'
 import { printable, show } from '../util/printable.ts'
 
 /** When checks are made, and how many of them turn an endpoint up or down. */

@@ -61,9 +61,10 @@ export class GroupHealth {
   watch(groups: readonly CheckedGroup[], used?: ReadonlySet<string>): void {
     const targets = new Map<string, CheckTarget>()
     for (const { name, option, endpoints } of groups)
-      for (const endpoint of endpoints) {
-        const key = keyAt(name, endpoint)
-        targets.set(key, { ...endpoint, ...option, key })
+      for (const { address, port, host, proxyProtocol } of endpoints) {
+        const key = keyAt(name, { address, port })
+        // Without tier and weight: where they change, checks go on.
+        targets.set(key, { address, port, host, proxyProtocol, ...option, key })
       }
     this.#checker.set([...targets.values()], used)
   }

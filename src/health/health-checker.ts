@@ -165,10 +165,11 @@ export class HealthChecker {
     const { timeoutMs } = target.rules
     const outcome = await run(target, { timeoutMs, signal: this.#ended.signal })
     if (this.#watched.get(target.key) !== watched) return
-    const { isKnown, isLost } = health
+    const { isKnown, isLost, why } = health
     const hasTurned = health.finished(outcome, this.#options.clock.now())
     this.#wakeAt(health.dueAt)
-    if (hasTurned || isKnown !== health.isKnown || isLost !== health.isLost)
+    const isNews = isKnown ? isLost !== health.isLost : why !== health.why
+    if (hasTurned || isNews || isKnown !== health.isKnown)
       this.#options.changed(target, this.#healthOf(watched), hasTurned)
   }
 

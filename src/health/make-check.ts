@@ -1,10 +1,9 @@
 import { readFile } from 'node:fs/promises'
 import { type ConnectionOptions, createSecureContext, type SecureContext } from 'node:tls'
-import { errorCode } from '../util/error-code.ts'
 import { type AddressPort, familyOf, joinHostPort } from '../util/ip.ts'
 import { ownHeader } from '../util/proxy-header.ts'
 import { isUnix } from '../util/unix-address.ts'
-import { errorOf, messageOf } from '../util/usher-error.ts'
+import { errorOf, messageOf, errorCode } from '../util/usher-error.ts'
 import {
   type CheckedEndpoint,
   type CheckLimits,

@@ -5,7 +5,7 @@ import { cidrContains, parseCidr, type Cidr } from '../util/cidr.ts'
 import { ipFamilies, type IpFamily, isLoopback } from '../util/ip.ts'
 import { proxyAddressOf } from './proxy-address.ts'
 import { streamTool, type StreamTool, ToolError, type RunTool } from './run-tool.ts'
-import { forEachYielding } from '../util/yielding.ts'
+import { forEachYielding } from '../util/list-diff.ts'
 
 export interface ConntrackDeps {
   readonly clock: Clock

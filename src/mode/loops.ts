@@ -1,7 +1,6 @@
 import type { RelayProtocol } from '../model/service.ts'
 import type { Bind, RelayEndpoint, RelayListener } from '../relay/relay.ts'
-import { listDiff } from '../util/list-diff.ts'
-import { forEachYielding } from '../util/yielding.ts'
+import { listDiff, forEachYielding } from '../util/list-diff.ts'
 import { familyOf, isWildcard, joinHostPort, wildcardOf } from '../util/ip.ts'
 
 /** An endpoint that was left out because it leads back to its own listener. */

@@ -1,5 +1,9 @@
-import { causeText, type Cause } from '../relay/cause.ts'
-import type { Attempt, ConnectionRecord } from '../relay/connection-record.ts'
+import {
+  causeText,
+  type Cause,
+  type Attempt,
+  type ConnectionRecord,
+} from '../relay/cause.ts'
 import type { AccessBatch, Bind, BindState, RelayObserver } from '../relay/relay.ts'
 import type { Clock, Timer } from '../util/clock.ts'
 import type { RelayGone } from './health.ts'
@@ -8,7 +12,7 @@ import { TokenBucket } from '../util/token-bucket.ts'
 import type { Problem } from '../model/snapshot.ts'
 import { isOnLoopback } from '../mode/hybrid-mode.ts'
 import { familyOf, joinHostPort } from '../util/ip.ts'
-import { listenAdvice } from '../util/listen-advice.ts'
+import { listenAdvice } from '../util/listen-at.ts'
 import { isUnix } from '../util/unix-address.ts'
 
 export interface ConnectionLogOptions {

@@ -36,7 +36,7 @@ export const listenOnFile = async (
   server: Server,
   path: string,
 ): Promise<ControlSocketFile> => {
-  const { look, remove } = await placeSocket(
+  const { missing, remove } = await placeSocket(
     path,
     { mode: modeBits, uid: undefined, gid: undefined },
     draft => listenAt(server, { path: draft }),
@@ -45,9 +45,8 @@ export const listenOnFile = async (
     throw new UsherError('CANNOT_LISTEN', `--control-socket ${path}: ${messageOf(error)}`)
   })
   const problem = (): string => {
-    const { file, isReplaced } = look()
-    if (file === undefined) return 'the file is gone, and nothing can connect to it'
-    if (isReplaced) return 'another file is in its place'
+    const file = lookAt(path)
+    if (missing() !== '' || file === undefined) return missing()
     const mode = file.mode & modeMask
     if (mode !== modeBits) return `its mode has become ${mode.toString(8)}; make it 600`
     return file.uid === ownUid() ? '' : `its owner has become uid ${file.uid}`

@@ -5,7 +5,7 @@ import type {
   ListenerStats,
   RelayStats,
 } from '../relay/relay.ts'
-import { forEachYielding } from '../util/yielding.ts'
+import { forEachYielding } from '../util/list-diff.ts'
 
 /** What the metrics are read from: one look at the relay, ServicePorts added up. */
 export interface RelayTotals {

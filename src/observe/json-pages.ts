@@ -1,4 +1,4 @@
-import { forEachYielding } from '../util/yielding.ts'
+import { forEachYielding } from '../util/list-diff.ts'
 
 /** Characters in one page. */
 const pageChars = 128 * 1024

@@ -11,8 +11,7 @@ import {
 import { systemError } from '../ffi/errno.ts'
 import { loadSyscalls, type Syscalls } from '../ffi/syscalls.ts'
 import { writeSockaddr } from '../relay/linux/sockaddr.ts'
-import { errorCode } from '../util/error-code.ts'
-import { messageOf } from '../util/usher-error.ts'
+import { messageOf, errorCode } from '../util/usher-error.ts'
 import type { Log } from './log.ts'
 
 /** Sends assignments, `READY=1` and the like, as one message. Rejects when it can't. */

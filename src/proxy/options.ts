@@ -1,7 +1,7 @@
 import type { CaptureName } from '../capture/capture.ts'
 import type { PortRange } from '../capture/proxy-ports.ts'
 import type { ModeRequest } from '../mode/fallback-mode.ts'
-import type { ModeName, Periods } from '../mode/mode.ts'
+import type { ModeName, Periods, KernelOptions } from '../mode/mode.ts'
 import type { OperatorOrders } from '../mode/operator-orders.ts'
 import type { HealthReport } from '../observe/health.ts'
 import type { RequestCount } from '../observe/metrics-table.ts'
@@ -13,7 +13,6 @@ import type { ClusterEvent } from '../source/kubernetes/event-body.ts'
 import type { Source } from '../source/source.ts'
 import type { Clock } from '../util/clock.ts'
 import type { IpFamily } from '../util/ip.ts'
-import type { KernelOptions } from '../mode/kernel-options.ts'
 
 /** What carries connections and flows. */
 export interface RelayOptions {

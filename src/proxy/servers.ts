@@ -7,7 +7,7 @@ import type { Bind } from '../relay/relay.ts'
 import type { Clock, Timer } from '../util/clock.ts'
 import { joinHostPort, splitHostPort } from '../util/ip.ts'
 import { UsherError } from '../util/usher-error.ts'
-import { listenAdvice } from '../util/listen-advice.ts'
+import { listenAdvice } from '../util/listen-at.ts'
 import {
   boundAddress,
   closeServer,

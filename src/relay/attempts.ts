@@ -1,5 +1,5 @@
-import type { Backend } from './backend.ts'
-import type { Attempt } from './connection-record.ts'
+import type { Backend } from './front.ts'
+import type { Attempt } from './cause.ts'
 import { untold } from './early-close.ts'
 import type { RelayLimits } from './relay.ts'
 import type { GiveUpCause } from './retry-plan.ts'

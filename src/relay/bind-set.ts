@@ -1,7 +1,7 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import pRetry from 'p-retry'
 import { joinHostPort } from '../util/ip.ts'
-import { errorCode } from '../util/error-code.ts'
-import { errorOf, hasCode } from '../util/usher-error.ts'
+import { errorOf, hasCode, UsherError, errorCode } from '../util/usher-error.ts'
 import type { FdBudget } from './fd-budget.ts'
 import { bindKey, type Bind, type BindState } from './relay.ts'
 
@@ -12,6 +12,8 @@ export interface Listening {
   pause?(): void
   /** Listens after a pause; throws as opening does. */
   resume?(): void
+  /** Why nobody can come to it any more; '' while they can. */
+  missing?(): string
 }
 
 interface Kept {
@@ -26,6 +28,8 @@ interface Kept {
 
 const firstRetryMs = 250
 const longestRetryMs = 10_000
+/** How often it is looked whether a socket's file is still there. */
+const lookMs = 2000
 
 /**
  * The listening sockets of one listener. A port that is taken is tried again
@@ -129,19 +133,31 @@ export class BindSet {
       else kept.listening = listening
     }
     try {
-      await pRetry(open, {
-        retries: Infinity,
-        minTimeout: firstRetryMs,
-        maxTimeout: longestRetryMs,
-        randomize: true,
-        signal,
-        onFailedAttempt: ({ error }) => {
-          fail(error)
-          triedOnce()
-        },
-      })
-      if (idle === undefined) enter({ bind, state: 'listening' })
-      else if (since > 0) enter(idle)
+      for (;;) {
+        await pRetry(open, {
+          retries: Infinity,
+          minTimeout: firstRetryMs,
+          maxTimeout: longestRetryMs,
+          randomize: true,
+          signal,
+          onFailedAttempt: ({ error }) => {
+            fail(error)
+            triedOnce()
+          },
+        })
+        if (idle === undefined) enter({ bind, state: 'listening' })
+        else if (since > 0) enter(idle)
+        triedOnce()
+        const { listening } = kept
+        if (listening?.missing === undefined) return
+        let why = listening.missing()
+        for (; why === ''; why = listening.missing())
+          await sleep(lookMs, undefined, { signal, ref: false })
+        listening.close()
+        kept.listening = undefined
+        since = 0
+        fail(new UsherError('CANNOT_LISTEN', why))
+      }
     } catch (error) {
       // An abort means that the bind is no longer wanted; anything else is news.
       fail(errorOf(error))

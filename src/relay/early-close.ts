@@ -1,5 +1,4 @@
-import type { Backend } from './backend.ts'
-import type { Choice } from './front.ts'
+import type { Choice, Backend } from './front.ts'
 import type { ListenerEndpoints } from './listener-endpoints.ts'
 import { isCancelRequest } from './postgres.ts'
 

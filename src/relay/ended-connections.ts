@@ -3,9 +3,8 @@ import { addressWords } from '../util/cidr.ts'
 import type { Clock, Timer } from '../util/clock.ts'
 import { withoutZone } from '../util/ip.ts'
 import { TokenBucket } from '../util/token-bucket.ts'
-import type { Cause } from './cause.ts'
+import type { Cause, ConnectionRecord } from './cause.ts'
 import { ConnectionIds } from './open-connections.ts'
-import type { ConnectionRecord } from './connection-record.ts'
 
 export interface EndedConnection extends ConnectionRecord {
   /** Epoch milliseconds. */

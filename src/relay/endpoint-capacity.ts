@@ -1,7 +1,7 @@
 import type { Balancer } from '../balance/balancer.ts'
 import type { KeySet, Pool } from '../balance/pool.ts'
 import type { CapacityOptions } from '../model/traffic.ts'
-import type { Backend } from './backend.ts'
+import type { Backend } from './front.ts'
 import { ConnectionQueue, type Waiting } from './connection-queue.ts'
 import type { CapacityMemory } from './counted-endpoints.ts'
 import { QueueTickets } from './queue-tickets.ts'

@@ -1,7 +1,7 @@
 import { rankOf } from '../balance/balancer.ts'
 import { isResting } from '../balance/resting.ts'
+import { isAmongAny } from '../util/address-ranges.ts'
 import { addressWords } from '../util/cidr.ts'
-import type { Backend } from './backend.ts'
 import { clientKey } from './client-table.ts'
 import type { EndpointCapacity } from './endpoint-capacity.ts'
 import type {
@@ -10,7 +10,7 @@ import type {
   ExplainQuery,
   WorkerView,
 } from './explanation.ts'
-import type { Choice, Front } from './front.ts'
+import type { Choice, Front, Backend } from './front.ts'
 import type { ListenerEndpoints } from './listener-endpoints.ts'
 import { bindKey, type Bind, type BindState } from './relay.ts'
 
@@ -43,10 +43,12 @@ const outcomeOf = <B extends Backend>(
   choice: Choice<B> | undefined,
   client: string,
 ): Outcome => {
-  const { limiter, paused, capacity } = state
+  const { limiter, paused, capacity, probers } = state
+  const words = addressWords(client) ?? []
+  if (probers !== undefined && isAmongAny(probers, words)) return refused('prober')
   if (front?.letsInFrom(client) !== true) return refused('not allowed')
   if (choice === undefined) return refused('no endpoint')
-  const broken = limiter?.wouldBreak(clientKey(addressWords(client) ?? []), state.now)
+  const broken = limiter?.wouldBreak(clientKey(words), state.now)
   if (broken !== undefined) return refused(broken)
   if (paused) return waits(state, 'paused')
   if (capacity.hasQueued) return queues(capacity, 'queue')

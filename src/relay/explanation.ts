@@ -36,6 +36,7 @@ export interface WorkerView {
   /** '' when it would be served, and nothing is to be said. */
   readonly why:
     | ''
+    | 'prober'
     | 'not allowed'
     | 'no endpoint'
     | 'paused'

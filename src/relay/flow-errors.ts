@@ -1,4 +1,4 @@
-import { isOutOfResources } from '../util/error-code.ts'
+import { isOutOfResources } from '../util/usher-error.ts'
 
 /** EACCES: where it is forbidden (a `prohibit` route; a firewall's answer over IPv6). */
 const unreachable = new Set([

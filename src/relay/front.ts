@@ -1,13 +1,22 @@
-import type { Balancer } from '../balance/balancer.ts'
+import type { Balancer, Balanced } from '../balance/balancer.ts'
 import type { Pool } from '../balance/pool.ts'
 import type { ClientLists, ServerNamePool, ServerNameRules } from '../model/traffic.ts'
 import { type AddressRanges, isAmong, isAmongAny } from '../util/address-ranges.ts'
 import { addressWords } from '../util/cidr.ts'
-import type { Backend } from './backend.ts'
-import type { Cause } from './cause.ts'
+import type { Cause, ConnectionRecord } from './cause.ts'
 import type { NodeClientSet } from './node-clients.ts'
-import type { ConnectionRecord } from './connection-record.ts'
-import { bindKey, type EndpointChoice, type RelayFront } from './relay.ts'
+import {
+  bindKey,
+  type EndpointChoice,
+  type RelayFront,
+  type EndpointStats,
+  type RelayEndpoint,
+} from './relay.ts'
+import type { Cell } from '../balance/cell.ts'
+import type { Doubts } from '../balance/doubts.ts'
+import type { Replies } from '../balance/replies.ts'
+import type { Recovery } from '../balance/resting.ts'
+import type { EndpointPlaces } from './shared-places.ts'
 
 let lastChoice = 0
 
@@ -248,3 +257,27 @@ export const turnedAway = (
   cause,
   detail,
 })
+
+/**
+ * An endpoint with what the relay knows of it. One object as long as it stays listed, or
+ * keeps its flows.
+ */
+export interface Backend extends RelayEndpoint, EndpointStats, Balanced {
+  tier?: number | undefined
+  weight?: number | undefined
+  active: number
+  failures: number
+  resting: boolean
+  /** Only where they count: `retry.expectsReplies`. */
+  replies: Cell<Replies> | undefined
+  /** Only where they count: see `countsUnserved`. */
+  doubts?: Cell<Doubts> | undefined
+  /** In this worker: when it last had an answer for a client, where answers are waited for. */
+  servedAt?: number | undefined
+  /** Only where there is a slow start. */
+  recovery?: Cell<Recovery> | undefined
+  /** In this worker: why, in words, and when by its clock. */
+  lastFailure?: { readonly why: string; readonly at: number } | undefined
+  /** One for each TCP connection and dial, of all workers; only where they are counted. */
+  places?: EndpointPlaces | undefined
+}

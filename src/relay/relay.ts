@@ -1,8 +1,7 @@
 import type { RelayProtocol } from '../model/service.ts'
 import type { TrafficOptions } from '../model/traffic.ts'
 import type { AddressRanges } from '../util/address-ranges.ts'
-import type { Cause } from './cause.ts'
-import type { ConnectionRecord } from './connection-record.ts'
+import type { Cause, ConnectionRecord } from './cause.ts'
 import type { AnswerTo, Asked, Question } from './questions.ts'
 
 /** An address and port to listen on. */

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Change } from '../model/service.ts'
-import { forEachYielding } from '../util/yielding.ts'
+import { forEachYielding } from '../util/list-diff.ts'
 
 /** A sound object of some document. */
 export interface SourceObject {

@@ -1,4 +1,5 @@
 import { performance } from 'node:perf_hooks'
+import { errorOf } from './usher-error.ts'
 
 /** A timer that can be called off. Node's own timers satisfy it. */
 export interface Timer {
@@ -20,3 +21,44 @@ export const systemClock: Clock = {
   setTimeout: (callback, ms) => setTimeout(callback, ms),
   clearTimeout: timer => clearTimeout(timer as NodeJS.Timeout | undefined),
 }
+
+/** What `done` comes to, or undefined when that takes longer than `ms` milliseconds. */
+export const within = async <T>(
+  clock: Clock,
+  ms: number,
+  done: Promise<T>,
+): Promise<T | undefined> => {
+  let timer: Timer | undefined
+  const timeout = new Promise<undefined>(resolve => {
+    timer = clock.setTimeout(() => resolve(undefined), ms)
+  })
+  try {
+    return await Promise.race([done, timeout])
+  } finally {
+    clock.clearTimeout(timer)
+    done.catch(() => {}) // Its result is not awaited any more.
+  }
+}
+
+/** Resolves after `ms` milliseconds, or at once when the signal aborts. */
+export const wait = (clock: Clock, ms: number, signal: AbortSignal): Promise<void> =>
+  new Promise(resolve => {
+    if (signal.aborted) return resolve()
+    const done = () => {
+      clock.clearTimeout(timer)
+      signal.removeEventListener('abort', done)
+      resolve()
+    }
+    const timer = clock.setTimeout(done, ms)
+    signal.addEventListener('abort', done)
+  })
+
+/** What the promise settles with, unless the signal aborts before: then its reason. */
+export const orAborted = <T>(promise: Promise<T>, signal: AbortSignal): Promise<T> =>
+  new Promise((resolve, reject) => {
+    const aborted = () => reject(errorOf(signal.reason))
+    if (signal.aborted) aborted()
+    signal.addEventListener('abort', aborted)
+    const settled = () => signal.removeEventListener('abort', aborted)
+    promise.then(resolve, reject).finally(settled)
+  })

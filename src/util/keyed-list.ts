@@ -1,5 +1,4 @@
-import { listDiff, listHunks } from './list-diff.ts'
-import { forEachYielding } from './yielding.ts'
+import { listDiff, listHunks, forEachYielding } from './list-diff.ts'
 
 interface Made<In, Out> {
   readonly from: In

@@ -10,9 +10,8 @@ import {
 } from 'node:fs'
 import { connect } from 'node:net'
 import { dirname } from 'node:path'
-import { errorCode } from './error-code.ts'
 import type { SocketAccess } from './unix-address.ts'
-import { errorOf, UsherError } from './usher-error.ts'
+import { errorOf, UsherError, errorCode } from './usher-error.ts'
 
 /** The permissions of a file among the bits of its mode. */
 export const modeMask = 0o7777
@@ -33,8 +32,8 @@ const identityOf = ({ dev, ino }: Stats): string => `${dev} ${ino}`
 
 /** A socket of the file system that this process listens on. */
 export interface PlacedSocket {
-  /** What is at its path now, if anything; and whether that is another file. */
-  readonly look: () => { readonly file: Stats | undefined; readonly isReplaced: boolean }
+  /** Why clients don't find it; '' while it is there, and where that can't be found out. */
+  readonly missing: () => string
   /** Removes the file, unless another is in its place. */
   readonly remove: () => void
 }
@@ -70,14 +69,19 @@ export const placeSocket = async (
   }
   const made = lookAt(path)
   const identity = made && identityOf(made)
-  const look: PlacedSocket['look'] = () => {
-    const file = lookAt(path)
-    return { file, isReplaced: file !== undefined && identityOf(file) !== identity }
+  const missing = (): string => {
+    try {
+      const file = lookAt(path)
+      if (file === undefined) return 'the file is gone, and nothing can connect to it'
+      return identityOf(file) === identity ? '' : 'another file is in its place'
+    } catch {
+      return ''
+    }
   }
   const remove = (): void => {
-    if (!look().isReplaced) rmSync(path, { force: true })
+    if (missing() === '') rmSync(path, { force: true })
   }
-  return { look, remove }
+  return { missing, remove }
 }
 
 /** No other code of this thread runs within `listen`'s call. */

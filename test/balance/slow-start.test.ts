@@ -1,8 +1,13 @@
 import t from 'tap'
 import { Balancer } from '../../src/balance/balancer.ts'
 import { type Cell, OwnCell } from '../../src/balance/cell.ts'
-import { noRest, type Rest } from '../../src/balance/resting.ts'
-import { noRecovery, type Recovery, shareOf } from '../../src/balance/slow-start.ts'
+import {
+  noRest,
+  type Rest,
+  noRecovery,
+  type Recovery,
+  shareOf,
+} from '../../src/balance/resting.ts'
 
 interface Target {
   readonly key: string

@@ -4,7 +4,7 @@ import t, { type Test } from 'tap'
 import { routeItem } from '../../src/cli/listings.ts'
 import { statusText } from '../../src/cli/status.ts'
 import { status } from '../../src/cli/status.ts'
-import { bytesForPeople, forPeople, visible, wrap } from '../../src/cli/words.ts'
+import { bytesForPeople, forPeople, visible, wrap } from '../../src/cli/io.ts'
 import type {
   EndpointStatus,
   ServicePortStatus,

@@ -159,6 +159,32 @@ t.test('routes of a sidecar, one of them at a unix socket', async t => {
   t.match((await explain('unix:/nowhere')).err, 'nothing is served at unix:/nowhere')
 })
 
+t.test('probers, and endpoints that are tried though they are down', async t => {
+  const [a, down, ports] = [
+    await namedEcho(t, 'a'),
+    `${testHost}:${await freeTcpPort()}`,
+    [await freeTcpPort(), await freeTcpPort()],
+  ]
+  const [probed, tried] = ports.map(port => `${testHost}:${port}`)
+  const usher = await startUsher(
+    t,
+    'sidecar',
+    `--route=tcp://${probed}=${a.endpoint.key}?probers=127.0.0.0/8`,
+    `--route=tcp://${tried},tcp://[::1]:${ports[1]}=${down}?name=both&check=tcp`,
+  )
+  const explain = (address = '') =>
+    runUsher('explain', testHost, address, `--address=${usher.metrics}`)
+  const prober = await explain(probed)
+  t.equal(prober.code, 1)
+  t.match(prober.out, /^verdict +refuse: it is one of the probers, .* closed$/m)
+  await usher.logged('an endpoint is down', { endpoint: down })
+  await until('it is said', async () =>
+    (await explain(tried)).out.includes('its check: connection refused'),
+  )
+  const { out } = await runUsher('status', `--address=${usher.metrics}`)
+  t.match(out, /^route\/both TCP$/m)
+})
+
 t.test('what is not there', async t => {
   const { port, at, explain } = await setUp(t, {})
   const udp = await explain(testHost, at, '--protocol=udp')

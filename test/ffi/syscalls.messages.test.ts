@@ -1,7 +1,7 @@
 import t from 'tap'
 import * as c from '../../src/ffi/constants.ts'
 import { errno } from '../../src/ffi/errno.ts'
-import type { NativeMemory } from '../../src/ffi/native-memory.ts'
+import type { NativeMemory } from '../../src/ffi/syscalls.ts'
 import { readSockaddr } from '../../src/relay/linux/sockaddr.ts'
 import {
   cmsghdr,

@@ -125,3 +125,16 @@ t.test('state goes with the endpoint, not with how it is asked', async t => {
   await until('they are asked', () => states(added) === 'dc dc')
   t.equal(turns.length, 2)
 })
+
+t.test('checks go on while weights and tiers change', async t => {
+  const { health, states, refusing, group } = setUp(t)
+  const endpoint = await refusing()
+  let weight = 0
+  const changing = (): CheckedGroup =>
+    group({ onDown: 'reset' }, { ...endpoint, tier: weight % 3, weight: (weight += 1) })
+  const used = new Set([`default/web ${testHost}:${endpoint.port}`])
+  await until('three have found it down', () => {
+    health.watch([changing()], used)
+    return states(changing()) === 'uc'
+  })
+})

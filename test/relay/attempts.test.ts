@@ -2,7 +2,7 @@ import t from 'tap'
 import { OwnCell } from '../../src/balance/cell.ts'
 import { noRest } from '../../src/balance/resting.ts'
 import { Attempts, type DialAttempt, type Dialler } from '../../src/relay/attempts.ts'
-import type { Backend } from '../../src/relay/backend.ts'
+import type { Backend } from '../../src/relay/front.ts'
 import { EndpointPlaces } from '../../src/relay/shared-places.ts'
 
 const owner = { won: () => {}, lost: () => {} }

@@ -4,14 +4,13 @@ import { noDoubts } from '../../src/balance/doubts.ts'
 import { noRest } from '../../src/balance/resting.ts'
 import type { RetryOptions } from '../../src/model/traffic.ts'
 import type { ProxyVersion } from '../../src/util/proxy-header.ts'
-import type { Backend } from '../../src/relay/backend.ts'
 import {
   noteUnserved,
   takeEarlyClose,
   takeNoAnswer,
   untold,
 } from '../../src/relay/early-close.ts'
-import { Choice } from '../../src/relay/front.ts'
+import { Choice, type Backend } from '../../src/relay/front.ts'
 import { ownQueues } from '../../src/relay/endpoint-capacity.ts'
 import { ListenerEndpoints } from '../../src/relay/listener-endpoints.ts'
 import { NodeClientSet } from '../../src/relay/node-clients.ts'

@@ -2,9 +2,8 @@ import assert from 'node:assert/strict'
 import * as fc from 'fast-check'
 import t from 'tap'
 import { OwnCell } from '../../src/balance/cell.ts'
-import { noRest } from '../../src/balance/resting.ts'
-import { noRecovery } from '../../src/balance/slow-start.ts'
-import type { Backend } from '../../src/relay/backend.ts'
+import { noRest, noRecovery } from '../../src/balance/resting.ts'
+import type { Backend } from '../../src/relay/front.ts'
 import { clientKey } from '../../src/relay/client-table.ts'
 import {
   ConnectionLimiter,

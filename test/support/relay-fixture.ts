@@ -1,6 +1,6 @@
 import type { Test } from 'tap'
 import { noNodeClients } from '../../src/relay/node-clients.ts'
-import type { ConnectionRecord } from '../../src/relay/connection-record.ts'
+import type { ConnectionRecord } from '../../src/relay/cause.ts'
 import type {
   AccessBatch,
   Bind,

@@ -2,8 +2,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import * as fc from 'fast-check'
 import t from 'tap'
 import { KeyedList } from '../../src/util/keyed-list.ts'
-import { listDiff, listHunks } from '../../src/util/list-diff.ts'
-import { forEachYielding } from '../../src/util/yielding.ts'
+import { listDiff, listHunks, forEachYielding } from '../../src/util/list-diff.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 
 t.test('listHunks', async t => {

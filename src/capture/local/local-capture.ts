@@ -11,8 +11,7 @@ import { type LocalAddresses, nodeAddresses, isOwnAddress } from '../local-addre
 import { vipGroups } from '../vip-group.ts'
 import { permissionAdvice } from '../../kernel/permission-advice.ts'
 import { KeyedList } from '../../util/keyed-list.ts'
-import { listDiff } from '../../util/list-diff.ts'
-import { forEachYielding } from '../../util/yielding.ts'
+import { listDiff, forEachYielding } from '../../util/list-diff.ts'
 
 export interface LocalCaptureDeps extends UntilDoneDeps {
   readonly hostAddresses: HostAddresses

@@ -1,5 +1,5 @@
 import { type CommandLine, type Value } from './vocabulary.ts'
-import { quoted } from '../words.ts'
+import { quoted } from '../io.ts'
 
 /** What is done where a value is due; undefined: nothing is known of it. */
 const action = (value: Value): string | undefined => {

@@ -1,5 +1,5 @@
 import { type CommandLine, type FlagWord, type Value } from './vocabulary.ts'
-import { quoted } from '../words.ts'
+import { quoted } from '../io.ts'
 
 /** As _arguments and _describe want it between colons and brackets. */
 const escaped = (text: string): string => text.replaceAll(/[\\:[\]]/g, String.raw`\$&`)

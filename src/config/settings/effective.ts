@@ -1,4 +1,4 @@
-import type { ModeName, Periods } from '../../mode/mode.ts'
+import type { ModeName, Periods, KernelOptions } from '../../mode/mode.ts'
 import { parseCidr } from '../../util/cidr.ts'
 import { isLoopback } from '../../util/ip.ts'
 import { goMilliseconds } from '../../util/duration.ts'
@@ -14,7 +14,6 @@ import { duration } from '../types/quantities.ts'
 import type { Given } from '../tokens.ts'
 import { flagsWithField } from './from-flags.ts'
 import { whyNoEffect } from './modes.ts'
-import type { KernelOptions } from '../../mode/kernel-options.ts'
 
 /** Everything that decides what `usher run` does. */
 export interface Decision {

@@ -1,4 +1,4 @@
-import { type CheckOutcome, denied, failed, passed, quote } from '../check.ts'
+import { type CheckOutcome, denied, failed, passed, quote, unchecked } from '../check.ts'
 import type { Check } from '../check-option.ts'
 import type { Script } from '../conversation.ts'
 
@@ -34,6 +34,9 @@ export const redisScript = ({ role, user }: Check, password?: string): Script =>
       const end = bytes.indexOf('\r\n')
       if (end === -1) return undefined
       const line = bytes.toString('latin1', 0, end)
+      // It is there, and serves those that it has; as what is not known.
+      if (line.startsWith('-ERR max number of clients'))
+        return { outcome: role === undefined ? passed : unchecked(line.slice(1)) }
       if (isPinged) {
         const outcome = roleOutcome(bytes, role)
         return outcome && { outcome: withRefusal(outcome, refusal) }

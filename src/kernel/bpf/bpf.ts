@@ -1,7 +1,7 @@
 import { closeSync } from 'node:fs'
 import { type BpfCall, loadBpfCall } from '../../ffi/bpf-call.ts'
 import { errno, systemError } from '../../ffi/errno.ts'
-import type { NativeMemory } from '../../ffi/native-memory.ts'
+import type { NativeMemory } from '../../ffi/syscalls.ts'
 import { disassemble, encode, type Program } from './instruction.ts'
 
 /** Of enum bpf_map_type. */

@@ -23,8 +23,7 @@ import {
 import type { Features } from './programs.ts'
 import { Steering } from './steering.ts'
 import { UdpEnds } from './udp-ends.ts'
-import { listDiff } from '../../util/list-diff.ts'
-import { forEachYielding } from '../../util/yielding.ts'
+import { listDiff, forEachYielding } from '../../util/list-diff.ts'
 import { ElementChanges } from '../elements/element-changes.ts'
 
 export interface ConnectTimeDeps {

@@ -1,5 +1,5 @@
-import type { NativeMemory } from '../../ffi/native-memory.ts'
-import { forEachYielding } from '../../util/yielding.ts'
+import type { NativeMemory } from '../../ffi/syscalls.ts'
+import { forEachYielding } from '../../util/list-diff.ts'
 import type { Bpf, MapDefinition } from '../bpf/bpf.ts'
 import type { Change, ElementChanges } from '../elements/element-changes.ts'
 import { type TableName, type WrittenTable, writtenTables } from './tables.ts'

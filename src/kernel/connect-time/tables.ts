@@ -10,7 +10,7 @@ import type { Element } from '../elements/element-changes.ts'
 import { guards } from '../nft/clients.ts'
 import { type AddressPort, addressBytes } from '../../util/ip.ts'
 import { protocolNumber } from '../nft/tables.ts'
-import { forEachYielding } from '../../util/yielding.ts'
+import { forEachYielding } from '../../util/list-diff.ts'
 
 /*
  * What programs at the connect hook look up. Addresses have one format for both families, 16 bytes

@@ -3,7 +3,6 @@ import { join } from 'node:path'
 import { type StoppableTools, type RunTool, ToolError } from '../run-tool.ts'
 import { forEachAtOnce } from '../../util/at-once.ts'
 import { readIfThere } from '../../util/read-text.ts'
-import { forEachYielding } from '../../util/yielding.ts'
 import {
   address as format,
   addressOf,
@@ -21,7 +20,7 @@ import {
 import { type AddressPort, joinHostPort, familyOf } from '../../util/ip.ts'
 import { flowKeepers } from '../../model/service.ts'
 import type { ServicePort } from '../../model/snapshot.ts'
-import { listDiff } from '../../util/list-diff.ts'
+import { listDiff, forEachYielding } from '../../util/list-diff.ts'
 
 export interface UdpEndsDeps {
   readonly tools: Pick<StoppableTools, 'run' | 'stop'>

@@ -6,7 +6,7 @@ import type { Probe } from '../probe.ts'
 import type { HostAddresses } from './host-addresses.ts'
 import { lookAgain } from './look-again.ts'
 import { listOf, runIpBatch } from './ip-tool.ts'
-import { forEachYielding } from '../../util/yielding.ts'
+import { forEachYielding } from '../../util/list-diff.ts'
 import { cidrContains, parseCidr } from '../../util/cidr.ts'
 
 export interface LinuxHostAddressesDeps {

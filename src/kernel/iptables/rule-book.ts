@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { ServicePort, Snapshot } from '../../model/snapshot.ts'
-import { forEachYielding } from '../../util/yielding.ts'
+import { forEachYielding } from '../../util/list-diff.ts'
 import type { KernelSettings } from '../proxier.ts'
 import type { ExpectedTable } from '../xtables/damage.ts'
 import { localnetJump } from './jumps.ts'

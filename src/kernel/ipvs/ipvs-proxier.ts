@@ -52,7 +52,7 @@ import { restoreServers, restoreSets } from './ipvs-tools.ts'
 import { type RuleTable, ipvsOwner, isIpvsChain, ruleTables } from './rules.ts'
 import { type SetKind, maxEntries, setName } from './set-names.ts'
 import { type ServerId, protocolOf, serverPlace, serverText } from './server-id.ts'
-import { forEachYielding } from '../../util/yielding.ts'
+import { forEachYielding } from '../../util/list-diff.ts'
 import { probeIpvs, trySetsAndRules } from './probe.ts'
 
 /** What the kernel has, and what it is made from. */

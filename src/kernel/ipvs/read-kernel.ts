@@ -1,6 +1,6 @@
 import { cidrContains, parseCidr } from '../../util/cidr.ts'
 import { type IpFamily, canonicalIp, joinHostPort, familyOf } from '../../util/ip.ts'
-import { forEachYielding } from '../../util/yielding.ts'
+import { forEachYielding } from '../../util/list-diff.ts'
 import { ToolError, type RunTool } from '../run-tool.ts'
 import type { IpvsDeps } from './ipvs-deps.ts'
 import { longTimeoutMs } from './ipvs-tools.ts'

@@ -7,7 +7,7 @@ import {
   type Target,
 } from '../../model/snapshot.ts'
 import { Uses } from '../elements/uses.ts'
-import { forEachYielding } from '../../util/yielding.ts'
+import { forEachYielding } from '../../util/list-diff.ts'
 import { type ServerId, isUdp, serverId } from './server-id.ts'
 import {
   type SetKind,

@@ -1,6 +1,5 @@
 import { connect, createServer, type Server } from 'node:net'
-import type { Clock } from '../../util/clock.ts'
-import { within } from '../../util/within.ts'
+import { type Clock, within } from '../../util/clock.ts'
 
 export interface HostLockDeps {
   readonly clock: Clock

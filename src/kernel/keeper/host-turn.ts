@@ -1,5 +1,5 @@
 import type { Problem } from '../../model/snapshot.ts'
-import { within } from '../../util/within.ts'
+import { within } from '../../util/clock.ts'
 import type { StoppableTools } from '../run-tool.ts'
 import type { HostLock } from './host-lock.ts'
 import { UntilDone, type UntilDoneDeps } from './until-done.ts'

@@ -1,5 +1,5 @@
 import type { Change, ElementChanges } from '../elements/element-changes.ts'
-import { forEachYielding } from '../../util/yielding.ts'
+import { forEachYielding } from '../../util/list-diff.ts'
 
 /**
  * The commands for nft, none when nothing changes; some thousand elements in each. What

@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto'
 import { type RunTool, ToolError } from '../run-tool.ts'
-import { forEachYielding } from '../../util/yielding.ts'
+import { forEachYielding } from '../../util/list-diff.ts'
 import type { ElementChanges } from '../elements/element-changes.ts'
 
 /** What a transaction does besides what its text says to nft. */

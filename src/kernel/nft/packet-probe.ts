@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import net from 'node:net'
-import { isOutOfResources } from '../../util/error-code.ts'
+import { isOutOfResources } from '../../util/usher-error.ts'
 import type { Clock } from '../../util/clock.ts'
 import type { AddressPort, IpFamily } from '../../util/ip.ts'
 import type { Probe } from '../probe.ts'

@@ -1,5 +1,4 @@
-import { listDiff } from '../../util/list-diff.ts'
-import { forEachYielding } from '../../util/yielding.ts'
+import { listDiff, forEachYielding } from '../../util/list-diff.ts'
 import { type Element, ElementChanges } from '../elements/element-changes.ts'
 import { emptiedText, type Part, partsTexts, removeText, SharedParts } from './parts.ts'
 import { Uses } from '../elements/uses.ts'

@@ -1,4 +1,4 @@
-import { forEachYielding } from '../../util/yielding.ts'
+import { forEachYielding } from '../../util/list-diff.ts'
 import { type Backend, isTaken } from './backend.ts'
 import type { Owner } from './kube-chains.ts'
 import { ownJumps } from './jumps.ts'

@@ -1,4 +1,4 @@
-import { forEachYielding } from '../../util/yielding.ts'
+import { forEachYielding } from '../../util/list-diff.ts'
 import type { Owner } from './kube-chains.ts'
 
 /** One rule as iptables-save prints it. */

@@ -3,10 +3,8 @@ import { type FileHandle, open, stat } from 'node:fs/promises'
 import { userInfo } from 'node:os'
 import { dirname } from 'node:path'
 import { createSocket, type Socket } from 'node:dgram'
-import type { Clock, Timer } from '../../util/clock.ts'
-import { errorCode } from '../../util/error-code.ts'
-import { messageOf } from '../../util/usher-error.ts'
-import { within } from '../../util/within.ts'
+import { type Clock, type Timer, within } from '../../util/clock.ts'
+import { messageOf, errorCode } from '../../util/usher-error.ts'
 import { syslogText } from '../../relay/access-log/time-text.ts'
 /** One destination of the access log. Nothing of it ever waits, but for `end`. */
 export interface LineSink {

@@ -5,9 +5,8 @@ import { existsSync, readdirSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { forPeople, count, heardText } from '../../page/format.ts'
 import { takenEveryMs, type Head, type Tick } from '../../page/wire.ts'
-import type { Timer, Clock } from '../../util/clock.ts'
-import { orAborted, wait } from '../../util/wait.ts'
-import { pacer, forEachYielding } from '../../util/yielding.ts'
+import { type Timer, type Clock, orAborted, wait } from '../../util/clock.ts'
+import { pacer, forEachYielding } from '../../util/list-diff.ts'
 import type { Log } from '../log.ts'
 import {
   type StatusInput,

@@ -15,11 +15,10 @@ import { jsonPages } from '../../observe/json-pages.ts'
 import type { Log } from '../../observe/log.ts'
 import type { Place } from '../../model/topology.ts'
 import type { NodeClients, Relay } from '../../relay/relay.ts'
-import type { Clock } from '../../util/clock.ts'
+import { type Clock, within } from '../../util/clock.ts'
 import type { ConnectTimePart } from '../connect-time.ts'
 import type { ProxyOptions } from '../options.ts'
 import { messageOf } from '../../util/usher-error.ts'
-import { within } from '../../util/within.ts'
 
 /** What carrying out an order takes. */
 export interface ControlDeps {

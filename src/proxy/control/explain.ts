@@ -273,6 +273,7 @@ const explainedVerdict = (
 
 const refusalWords: Readonly<Record<string, string>> = {
   '': 'nothing is against it',
+  prober: 'it is one of the probers, whose connections are accepted and closed',
   'not allowed': 'the client is not in the list of those that may connect',
   'no endpoint': 'no endpoint is left for it',
   paused: 'paused by order',

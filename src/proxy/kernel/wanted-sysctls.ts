@@ -1,8 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
-import type { ModeName } from '../../mode/mode.ts'
+import type { ModeName, ConntrackOptions, KernelOptions } from '../../mode/mode.ts'
 import { cidrContains, parseCidr } from '../../util/cidr.ts'
-import type { ConntrackOptions, KernelOptions } from '../../mode/kernel-options.ts'
 
 /** A setting of the kernel's, named as `Sysctls.set` takes it. */
 export interface WantedSysctl {

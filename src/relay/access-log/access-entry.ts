@@ -1,6 +1,6 @@
 import type { AccessLogOptions } from '../../model/access-log.ts'
 import { isUnix } from '../../util/unix-address.ts'
-import type { ConnectionRecord } from '../connection-record.ts'
+import type { ConnectionRecord } from '../cause.ts'
 import type { Bind } from '../relay.ts'
 
 /** What a line of the access log is made from: one connection that has ended. */

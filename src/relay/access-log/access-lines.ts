@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { ConnectionRecord } from '../connection-record.ts'
+import type { ConnectionRecord } from '../cause.ts'
 import type { AccessBatch, RelayListener, RelayObserver } from '../relay.ts'
 import type { AccessEntry, LoggedRoute, OpenNow, Waited } from './access-entry.ts'
 import { jsonLines } from './json-line.ts'

@@ -1,5 +1,4 @@
-import { causeText } from '../cause.ts'
-import type { Attempt } from '../connection-record.ts'
+import { causeText, type Attempt } from '../cause.ts'
 import {
   type AccessEntry,
   acceptedAt,

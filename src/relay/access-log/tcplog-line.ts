@@ -1,4 +1,4 @@
-import type { Attempt } from '../connection-record.ts'
+import type { Attempt } from '../cause.ts'
 import { type AccessEntry, acceptedAt, type LoggedRoute } from './access-entry.ts'
 import { localText } from './time-text.ts'
 

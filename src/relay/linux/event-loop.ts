@@ -8,9 +8,8 @@ import { errno, systemError } from '../../ffi/errno.ts'
 import { EventTable } from './event-table.ts'
 import { Timed, TimerWheel } from './timer-wheel.ts'
 import type { Clock, Timer } from '../../util/clock.ts'
-import type { NativeMemory } from '../../ffi/native-memory.ts'
 import type { StructLayout } from '../../ffi/struct-layout.ts'
-import type { Syscalls } from '../../ffi/syscalls.ts'
+import type { Syscalls, NativeMemory } from '../../ffi/syscalls.ts'
 
 /** Handles the events of all watched things of a kind: connections, listening sockets, flows. */
 export interface EventSource<Item> {

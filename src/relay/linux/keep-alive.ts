@@ -8,8 +8,7 @@ import {
   TCP_KEEPINTVL,
   TCP_USER_TIMEOUT,
 } from '../../ffi/constants.ts'
-import type { NativeMemory } from '../../ffi/native-memory.ts'
-import type { Syscalls } from '../../ffi/syscalls.ts'
+import type { Syscalls, NativeMemory } from '../../ffi/syscalls.ts'
 
 export type KeepAliveLimits = Pick<
   RelayLimits,

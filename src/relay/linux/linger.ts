@@ -1,6 +1,5 @@
 import { SO_LINGER, SOL_SOCKET } from '../../ffi/constants.ts'
-import type { NativeMemory } from '../../ffi/native-memory.ts'
-import type { Syscalls } from '../../ffi/syscalls.ts'
+import type { Syscalls, NativeMemory } from '../../ffi/syscalls.ts'
 
 /**
  * How a TCP socket ends when it is closed (SO_LINGER, socket(7)). While a connection is under

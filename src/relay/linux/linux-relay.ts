@@ -1,6 +1,5 @@
-import type { Clock } from '../../util/clock.ts'
-import { within } from '../../util/within.ts'
-import { forEachYielding } from '../../util/yielding.ts'
+import { type Clock, within } from '../../util/clock.ts'
+import { forEachYielding } from '../../util/list-diff.ts'
 import { causes } from '../counters.ts'
 import { changesToApply } from '../listener-changes.ts'
 import { noNodeClients } from '../node-clients.ts'

@@ -1,6 +1,6 @@
 import { arch, platform } from 'node:os'
 import { structLayout, type StructLayout } from '../../ffi/struct-layout.ts'
-import { loadSyscalls, type Syscalls } from '../../ffi/syscalls.ts'
+import { loadSyscalls, type Syscalls, type NativeMemory } from '../../ffi/syscalls.ts'
 import {
   AF_INET,
   EPOLL_CTL_ADD,
@@ -16,7 +16,6 @@ import {
   SPLICE_F_NONBLOCK,
 } from '../../ffi/constants.ts'
 import { errno, errnoName } from '../../ffi/errno.ts'
-import type { NativeMemory } from '../../ffi/native-memory.ts'
 
 export interface LinuxRelayParts {
   readonly calls: Syscalls

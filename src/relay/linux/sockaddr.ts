@@ -1,7 +1,7 @@
 import { addressBytes, familyOf } from '../../util/ip.ts'
 import { isUnix, unixPath, unixPeer } from '../../util/unix-address.ts'
 import { AF_INET, AF_INET6, AF_UNIX } from '../../ffi/constants.ts'
-import type { NativeMemory } from '../../ffi/native-memory.ts'
+import type { NativeMemory } from '../../ffi/syscalls.ts'
 
 /** Bytes of struct sockaddr_in and sockaddr_in6. */
 export const sockaddrLength = { IPv4: 16, IPv6: 28 } as const

@@ -1,7 +1,6 @@
 import { joinHostPort } from '../../util/ip.ts'
-import type { Cause } from '../cause.ts'
+import type { Cause, Attempt, ConnectionRecord } from '../cause.ts'
 import type { Arrival } from './arrival.ts'
-import type { Attempt, ConnectionRecord } from '../connection-record.ts'
 
 /** What there is to know of a connection besides. */
 interface Ended {

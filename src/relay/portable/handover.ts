@@ -7,6 +7,7 @@ export interface Served {
   readonly server: Server
   /** Of a unix socket its file goes, too. */
   readonly close: () => void
+  readonly missing?: () => string
 }
 
 interface Offer {

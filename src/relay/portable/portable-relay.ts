@@ -1,5 +1,5 @@
 import type { Clock } from '../../util/clock.ts'
-import { forEachYielding } from '../../util/yielding.ts'
+import { forEachYielding } from '../../util/list-diff.ts'
 import {
   EndedConnections,
   type EndedPage,

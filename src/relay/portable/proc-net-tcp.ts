@@ -1,7 +1,7 @@
 import { closeSync, openSync, readSync } from 'node:fs'
 import { endianness } from 'node:os'
 import { addressBytes } from '../../util/ip.ts'
-import { pacer } from '../../util/yielding.ts'
+import { pacer } from '../../util/list-diff.ts'
 
 /**
  * Finds sockets in Linux's /proc/net/tcp and tcp6 (proc_pid_net(5)). A row reads

@@ -5,13 +5,12 @@ import { addressWords } from '../../util/cidr.ts'
 import { joinHostPort } from '../../util/ip.ts'
 import { isUnix, accessOf, unixPath } from '../../util/unix-address.ts'
 import { notWaited, type OpenNow } from '../access-log/access-entry.ts'
-import type { Backend } from '../backend.ts'
 import type { Cause } from '../cause.ts'
 import { type ClientKey, clientKey } from '../client-table.ts'
 import type { Counted } from '../connection-limiter.ts'
 import { cutOf } from '../cut.ts'
 import type { Explanation, ExplainQuery } from '../explanation.ts'
-import { type Choice, turnedAway } from '../front.ts'
+import { type Choice, turnedAway, type Backend } from '../front.ts'
 import {
   type Preface,
   type PrefaceRules,
@@ -32,7 +31,7 @@ import { abstractPlace } from '../../util/connect-to.ts'
 import { listenAt } from '../../util/listen-at.ts'
 import { placeSocket } from '../../util/placed-socket.ts'
 import type { Clock, Timer } from '../../util/clock.ts'
-import { errorCode } from '../../util/error-code.ts'
+import { errorCode } from '../../util/usher-error.ts'
 import { GrowingBytes } from '../../util/growing-bytes.ts'
 
 /** Each connection holds one descriptor for the client and one for the backend. */
@@ -190,7 +189,7 @@ export class TcpListener implements PortListener {
       server.removeAllListeners('connection').removeAllListeners('error')
       handover.offer(bind, served)
     }
-    return { close }
+    return { ...served, close }
   }
 
   #accept(client: Socket, bind: string): void {
@@ -357,6 +356,7 @@ const serve = async (server: Server, bind: Bind): Promise<Served> => {
     )
     return {
       server,
+      missing: file.missing,
       close: () => {
         file.remove()
         close()

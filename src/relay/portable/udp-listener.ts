@@ -1,9 +1,8 @@
 import { createSocket, type RemoteInfo, type Socket } from 'node:dgram'
-import { forEachYielding } from '../../util/yielding.ts'
-import type { Backend } from '../backend.ts'
+import { forEachYielding } from '../../util/list-diff.ts'
 import type { Counters } from '../counters.ts'
 import type { Explanation, ExplainQuery } from '../explanation.ts'
-import type { Choice } from '../front.ts'
+import type { Choice, Backend } from '../front.ts'
 import {
   bindKey,
   type Bind,

@@ -1,6 +1,5 @@
-import type { ConnectionRecord } from '../connection-record.ts'
 import type { AccessBatch, BindState, NodeClients, RelayLimits } from '../relay.ts'
-import type { Cause } from '../cause.ts'
+import type { Cause, ConnectionRecord } from '../cause.ts'
 
 /**
  * What a relay and its worker threads say to each other, and a control plane and its data plane:

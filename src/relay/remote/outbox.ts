@@ -1,6 +1,5 @@
-import type { Cause } from '../cause.ts'
+import type { Cause, ConnectionRecord } from '../cause.ts'
 import { WaitingLines } from '../access-log/access-lines.ts'
-import type { ConnectionRecord } from '../connection-record.ts'
 import {
   type AccessBatch,
   bindKey,

@@ -1,8 +1,7 @@
-import { printable } from '../../util/printable.ts'
+import { printable, peek } from '../../util/printable.ts'
 import type { Decode, DecodedObject } from './decode-object.ts'
 import { decodeEndpointSlice } from './endpoint-slice.ts'
 import { decodeEndpoints } from './endpoints.ts'
-import { peek } from '../../util/json.ts'
 import { decodeNode, decodeServiceCIDR } from './node.ts'
 import { decodeService } from './service.ts'
 

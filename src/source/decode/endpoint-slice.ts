@@ -14,11 +14,10 @@ import {
 } from './fields.ts'
 import { decoderOf } from './decode-object.ts'
 import { labels, type Metadata } from './metadata.ts'
-import { peek } from '../../util/json.ts'
 import { objectIp } from './object-ip.ts'
 import { allLeftOut, decisive, parts, present } from './part.ts'
 import { specialRange } from '../../util/special-address.ts'
-import { show } from '../../util/printable.ts'
+import { show, peek } from '../../util/printable.ts'
 import { isNot } from '../../util/schema.ts'
 import { fieldPath, type Fault, faultIf } from './problem.ts'
 

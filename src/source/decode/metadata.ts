@@ -8,8 +8,7 @@ import {
   text,
   zoneName,
 } from './fields.ts'
-import { peek } from '../../util/json.ts'
-import { printable, show } from '../../util/printable.ts'
+import { printable, show, peek } from '../../util/printable.ts'
 import { decisive, soundParts } from './part.ts'
 import type { Fault } from './problem.ts'
 

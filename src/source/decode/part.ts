@@ -1,5 +1,5 @@
 import * as v from 'valibot'
-import { peek } from '../../util/json.ts'
+import { peek } from '../../util/printable.ts'
 import { list } from './fields.ts'
 import { faultOf, type Fault } from './problem.ts'
 

@@ -1,8 +1,7 @@
 import * as v from 'valibot'
 import type { CheckEffects, Protocol, Service } from '../../model/service.ts'
 import type { RetryOptions, TrafficOptions } from '../../model/traffic.ts'
-import { peek } from '../../util/json.ts'
-import { show } from '../../util/printable.ts'
+import { show, peek } from '../../util/printable.ts'
 import { isNot, checkedText } from '../../util/schema.ts'
 import { unknownName } from '../../util/suggest.ts'
 import {

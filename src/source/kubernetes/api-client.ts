@@ -7,13 +7,12 @@ import {
 import { request as httpsRequest } from 'node:https'
 import { isIP, type LookupFunction, type Socket } from 'node:net'
 import { checkServerIdentity } from 'node:tls'
-import type { Clock } from '../../util/clock.ts'
+import { type Clock, orAborted, wait } from '../../util/clock.ts'
 import { apiErrorOf, type ApiError } from './api-error.ts'
 import type { Access, Credentials } from './credentials.ts'
 import { hostOf, portOf } from './proxy.ts'
 import { readStart } from './read-body.ts'
 import { TokenBucket } from '../../util/token-bucket.ts'
-import { orAborted, wait } from '../../util/wait.ts'
 import { errorOf, hasCode, UsherError } from '../../util/usher-error.ts'
 import {
   type AddressPort,

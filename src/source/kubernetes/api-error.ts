@@ -1,7 +1,6 @@
 import { STATUS_CODES, type IncomingHttpHeaders } from 'node:http'
 import { networkInterfaces } from 'node:os'
-import { printable } from '../../util/printable.ts'
-import { parseJson, peek } from '../../util/json.ts'
+import { printable, parseJson, peek } from '../../util/printable.ts'
 import { messageOf, UsherError } from '../../util/usher-error.ts'
 
 /** A longer Retry-After counts as this. */

@@ -1,4 +1,4 @@
-import { parseJson } from '../../util/json.ts'
+import { parseJson } from '../../util/printable.ts'
 import { UsherError } from '../../util/usher-error.ts'
 
 /**

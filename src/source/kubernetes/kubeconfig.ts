@@ -2,8 +2,7 @@ import { badSource } from '../source.ts'
 import { dirname, isAbsolute, join } from 'node:path'
 import * as yaml from 'yaml'
 import { fileFault, readBounded } from '../../util/read-text.ts'
-import { peek } from '../../util/json.ts'
-import { printable, show } from '../../util/printable.ts'
+import { printable, show, peek } from '../../util/printable.ts'
 import { yamlDocuments } from '../../util/yaml-documents.ts'
 
 /** What the current context of a kubeconfig says. Paths are absolute; '' is "not given". */

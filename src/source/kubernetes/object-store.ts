@@ -1,6 +1,6 @@
 import type { Change } from '../../model/service.ts'
 import type { Problem } from '../../model/snapshot.ts'
-import { pacer } from '../../util/yielding.ts'
+import { pacer } from '../../util/list-diff.ts'
 import type { Collection } from './collection.ts'
 import {
   isOlder,

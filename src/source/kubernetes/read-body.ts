@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import type { Clock, Timer } from '../../util/clock.ts'
-import { pacer } from '../../util/yielding.ts'
+import { pacer } from '../../util/list-diff.ts'
 import { UsherError } from '../../util/usher-error.ts'
 
 export interface BodyReader {

@@ -1,4 +1,4 @@
-import type { Clock } from '../../util/clock.ts'
+import { type Clock, wait } from '../../util/clock.ts'
 import { ApiError, wordsOf } from './api-error.ts'
 import { Backoff } from '../../util/backoff.ts'
 import {
@@ -14,7 +14,6 @@ import { ObjectStore } from './object-store.ts'
 import { brokenHistory, type ReadPage } from './same-history.ts'
 import { isRelist } from './stored-object.ts'
 import { defaultTiming, type Timing, WatchReader } from './watch-reader.ts'
-import { wait } from '../../util/wait.ts'
 import { errorOf, hasCode, UsherError } from '../../util/usher-error.ts'
 
 export interface ReflectorOptions {

@@ -1,7 +1,7 @@
 import type { Change } from '../../model/service.ts'
 import type { Problem } from '../../model/snapshot.ts'
 import { decode } from '../decode/decode.ts'
-import { peek } from '../../util/json.ts'
+import { peek } from '../../util/printable.ts'
 import { changesBetween, type Applied } from '../diff.ts'
 import type { Collection } from './collection.ts'
 import { ApiError } from './api-error.ts'

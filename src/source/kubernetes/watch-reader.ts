@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import type { Clock } from '../../util/clock.ts'
-import { parseJson, peek } from '../../util/json.ts'
+import { parseJson, peek } from '../../util/printable.ts'
 import { ApiError } from './api-error.ts'
 import type { Collection } from './collection.ts'
 import { LineSplitter } from './json-stream.ts'

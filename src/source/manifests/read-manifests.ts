@@ -1,4 +1,4 @@
-import { printable } from '../../util/printable.ts'
+import { printable, peek } from '../../util/printable.ts'
 import { listFiles } from './list-files.ts'
 import type { ManifestSet } from './manifest-set.ts'
 import type * as Yaml from 'yaml'
@@ -9,7 +9,6 @@ import type { Change } from '../../model/service.ts'
 import type { Problem } from '../../model/snapshot.ts'
 import { decode } from '../decode/decode.ts'
 import type { DecodedObject } from '../decode/decode-object.ts'
-import { peek } from '../../util/json.ts'
 import type { SourceObject } from '../diff.ts'
 
 /**

@@ -9,7 +9,7 @@ import type {
   CapacityOptions,
   BalanceOptions,
 } from '../../model/traffic.ts'
-import { peek } from '../../util/json.ts'
+import { peek } from '../../util/printable.ts'
 import { isNot, countOf, durationText, msOf } from '../../util/schema.ts'
 import { proxyOptions } from './proxy-options.ts'
 import { described, type Given } from './option-kinds.ts'

@@ -1,7 +1,7 @@
 import * as v from 'valibot'
 import type { RetryOptions } from '../../model/traffic.ts'
 import { parseBytes } from '../../util/bytes.ts'
-import { peek } from '../../util/json.ts'
+import { peek } from '../../util/printable.ts'
 import { isNot, countOf, durationText, msOf } from '../../util/schema.ts'
 import { described, type Given } from './option-kinds.ts'
 

@@ -7,7 +7,7 @@ import {
 import type { Cidr } from '../../util/cidr.ts'
 import { show } from '../../util/printable.ts'
 import { decodeUtf8, fileFault, readRegular } from '../../util/read-text.ts'
-import { pacer } from '../../util/yielding.ts'
+import { pacer } from '../../util/list-diff.ts'
 
 const prefix = 'file:'
 

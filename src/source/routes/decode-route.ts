@@ -3,8 +3,7 @@ import { readLogDestination } from '../../model/access-log.ts'
 import type { Protocol } from '../../model/service.ts'
 import { rangesOf } from '../../util/address-ranges.ts'
 import { type AddressPort, familyOf, joinHostPort, wildcardOf } from '../../util/ip.ts'
-import { peek } from '../../util/json.ts'
-import { show } from '../../util/printable.ts'
+import { show, peek } from '../../util/printable.ts'
 import { isUnix, unixPlace } from '../../util/unix-address.ts'
 import {
   ageOptions,

@@ -1,8 +1,7 @@
 import { Backoff } from '../../util/backoff.ts'
-import type { Clock } from '../../util/clock.ts'
+import { type Clock, orAborted, wait } from '../../util/clock.ts'
 import { canonicalIp, joinHostPort } from '../../util/ip.ts'
 import { firstFew, printable } from '../../util/printable.ts'
-import { orAborted, wait } from '../../util/wait.ts'
 import { hasCode, messageOf } from '../../util/usher-error.ts'
 import { addressFault } from '../decode/fields.ts'
 import {
@@ -136,7 +135,11 @@ export class HostWatch {
   async #attempt(signal: AbortSignal): Promise<number> {
     try {
       const found = await this.#answer(signal)
-      const { places, faults } = usable(found)
+      const before = found.isPart === true ? this.#places : []
+      const { places, faults } = usable({
+        ...found,
+        places: [...found.places, ...before],
+      })
       this.#places = places
       this.#state = 'known'
       const ttlMs = clampedTtl(found.ttlMs, this.#deps.times.longestTtlMs)

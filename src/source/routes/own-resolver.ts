@@ -22,25 +22,30 @@ export const resolveBy = (
 
 /**
  * By DNS, with search domains as resolv.conf(5) has them. A domain whose servers refuse is passed
- * over, as glibc does; servers that say nothing would not do so for another name. Rejects with
- * NOT_FOUND when the host is known not to be there.
+ * over, as glibc does, unless it has the host by `names`, where it is kept: that of the next may be
+ * another host. Servers that say nothing would not do so for another name. Rejects with NOT_FOUND when
+ * the host is known not to be there.
  */
 export const resolveByDns = async (
   conf: ResolvConf,
   host: string,
   signal: AbortSignal,
+  names = new Map<string, string>(),
 ): Promise<Resolved> => {
   let fault: Error | undefined
   for (const name of candidatesOf(host, conf)) {
     try {
-      return merged(
+      const found = merged(
         await Promise.allSettled([
           askServers(conf.servers, { name, type: 'A' }, signal),
           askServers(conf.servers, { name, type: 'AAAA' }, signal),
         ]),
       )
+      names.set(host, name)
+      return found
     } catch (error) {
       if (signal.aborted || hasCode(error, 'SILENCE')) throw error
+      if (names.get(host) === name && !hasCode(error, 'NOT_FOUND')) throw error
       if (fault === undefined || hasCode(fault, 'NOT_FOUND')) fault = errorOf(error)
     }
   }
@@ -75,6 +80,7 @@ const merged = (outcomes: readonly Outcome[]): Resolved => {
       ...failures.map(({ message }) => message),
       ...found.flatMap(({ cut }) => (cut === '' ? [] : [cut])),
     ],
+    ...(found.some(({ cut }) => cut !== '') && { isPart: true }),
     ...(rejected >= 0 && { unknown: rejected === 0 ? 'IPv4' : 'IPv6' }),
   }
 }
@@ -92,7 +98,11 @@ export const resolveSrvBy =
       signal,
     )
     if (none !== '') throw new UsherError('NOT_FOUND', none)
-    return { records, ttlMs: ttl * 1000, ...(cut !== '' && { faults: [cut] }) }
+    return {
+      records,
+      ttlMs: ttl * 1000,
+      ...(cut !== '' && { faults: [cut], isPart: true }),
+    }
   }
 
 /** What resolv.conf(5) says of how names are asked for. */

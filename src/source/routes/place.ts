@@ -18,6 +18,8 @@ export interface FoundPlaces {
   readonly ttlMs: number | undefined
   /** What could not be found out, in words, although there are places. */
   readonly faults: readonly string[]
+  /** The answer was cut off: those from before that it has not may be in the rest. */
+  readonly isPart?: boolean | undefined
 }
 
 /** How often to look again where it is not known how long an answer holds. */
@@ -42,8 +44,8 @@ export const hostLookup = (host: string, resolve: Resolve): Lookup => {
   return async signal => {
     const found = await resolve(host, signal)
     last = withUnknown(found, last)
-    const { ttlMs, faults = [] } = found
-    return { places: last.map(address => placeAt(address, 0)), ttlMs, faults }
+    const { ttlMs, faults = [], isPart } = found
+    return { places: last.map(address => placeAt(address, 0)), ttlMs, faults, isPart }
   }
 }
 
@@ -55,6 +57,7 @@ export interface Resolved {
   readonly faults?: readonly string[]
   /** Whether there are any of this family could not be found out. */
   readonly unknown?: IpFamily | undefined
+  readonly isPart?: boolean
 }
 
 /** With those of `last` of which it could not be found out whether they still are the host's. */
@@ -74,6 +77,7 @@ interface ResolvedSrv {
   readonly ttlMs: number
   /** As of `Resolved`. */
   readonly faults?: readonly string[]
+  readonly isPart?: boolean
 }
 
 /** Finds a service's SRV records; rejects as `Resolve` does. */

@@ -1,5 +1,4 @@
-import { peek } from '../../util/json.ts'
-import { printable } from '../../util/printable.ts'
+import { printable, peek } from '../../util/printable.ts'
 import { decodeUtf8, fileFault, readRegular } from '../../util/read-text.ts'
 import { clashesOf, decodeRoute, routeFaults } from './decode-route.ts'
 import type { Route } from './route.ts'

@@ -2,7 +2,7 @@ import { lookup, Resolver } from 'node:dns/promises'
 import { isIP, type LookupFunction } from 'node:net'
 import { readIfThere } from '../../util/read-text.ts'
 import { hasCode, messageOf, UsherError } from '../../util/usher-error.ts'
-import { orAborted } from '../../util/wait.ts'
+import { orAborted } from '../../util/clock.ts'
 import {
   HostsFile,
   hostsMs,
@@ -40,6 +40,7 @@ const systemFiles: SystemFiles = {
 export const systemResolver = (system = systemFiles): Resolve => {
   const hosts = new HostsFile(system.hosts)
   const bySystem = oncePerName(system.lookup)
+  const names = new Map<string, string>()
   return async (host, signal) => {
     const services = await servicesOf(system)
     const known = services.includes('files') ? await hosts.addressesOf(host) : []
@@ -47,10 +48,12 @@ export const systemResolver = (system = systemFiles): Resolve => {
     const more = services.some(service => service !== 'files' && service !== 'dns')
     try {
       if (services.includes('dns'))
-        return await resolveByDns(await confOf(system), host, signal)
+        return await resolveByDns(await confOf(system), host, signal, names)
       if (!more) throw new UsherError('NOT_FOUND', 'the hosts file does not have it')
     } catch (error) {
-      if (signal.aborted || !more) throw error
+      // What DNS had it does not lose by failing: another way may know another host by that name.
+      const isUnknown = names.has(host) && !hasCode(error, 'NOT_FOUND')
+      if (signal.aborted || !more || isUnknown) throw error
       // Where DNS has failed its word says more than getaddrinfo's.
       return bySystem(host, signal).catch(() => Promise.reject(error))
     }

@@ -55,6 +55,24 @@ export const routeObject = (
   }
 }
 
+/** What a route has become, with the endpoints that it had, and what goes with them. */
+export const withEndpointsOf = (
+  before: SourceObject,
+  { key, changes }: SourceObject,
+): SourceObject => {
+  const [old, now] = [before.changes[0], changes[0]]
+  if (old?.kind !== 'Service' || now?.kind !== 'Service' || !now.object) return before
+  const { serverNames, proxyProtocol } = old.object ?? {}
+  const object = { ...now.object, serverNames, proxyProtocol }
+  const family = familyOf(object.listens?.[0]?.address ?? '') ?? 'IPv4'
+  const slices = before.changes.map(one =>
+    one.kind === 'EndpointSlice' && one.object
+      ? { ...one, object: { ...one.object, family } }
+      : one,
+  )
+  return { key, changes: [{ ...now, object }, ...slices.slice(1)] }
+}
+
 /** Whom its endpoints are for, by their keys in the relay. */
 const namesOf = (route: Route, placesOf: PlacesOf): ServerNameRules | undefined => {
   const { pools, others } = route

@@ -7,12 +7,11 @@ import {
 import type { Health } from '../../health/health-checker.ts'
 import type { Verdict } from '../../model/service.ts'
 import type { Problem } from '../../model/snapshot.ts'
-import { systemClock, type Clock, type Timer } from '../../util/clock.ts'
+import { systemClock, type Clock, type Timer, within } from '../../util/clock.ts'
 import { canonicalIp, joinHostPort } from '../../util/ip.ts'
 import { firstFew } from '../../util/printable.ts'
 import { isUnix } from '../../util/unix-address.ts'
 import { SyncRunner } from '../../util/sync-runner.ts'
-import { within } from '../../util/within.ts'
 import { changesBetween, type Applied } from '../diff.ts'
 import type { Source, SourceSink, SourceStatus } from '../source.ts'
 import { HostWatch, hostWatchTimes, type HostWatchTimes } from './host-watch.ts'
@@ -37,6 +36,7 @@ import {
   servedPlaces,
   servicePortOf,
   weighed,
+  withEndpointsOf,
 } from './route-objects.ts'
 import { backendText, type Route, type RouteBackend } from './route.ts'
 import { srvLookup } from './srv-lookup.ts'
@@ -206,8 +206,9 @@ export class RouteSource implements Source {
         protocol === route.protocol && listens.some(one => isAny(route.listens, one)),
     )
     if (before === undefined) return route
-    const { backends, pools, others } = before
-    return { ...route, backends, pools, others }
+    // With how they are asked and spoken to: the new ones may be other servers.
+    const { backends, pools, others, check, proxyProtocol } = before
+    return { ...route, backends, pools, others, check, proxyProtocol }
   }
 
   reload(): void {
@@ -349,11 +350,13 @@ export class RouteSource implements Source {
   #wanted(): Applied {
     const objects = this.#routes.map(route => {
       const before = this.#applied.get(route.name)
-      if (before !== undefined && this.#waiting.has(route.name)) return before
       const gone = this.#gone.of(route)
       const judge = this.#judge(route)
       const clients = this.#lists.clientsOf(route)
-      return routeObject(route, this.#placesOf, judge, gone, clients)
+      const now = routeObject(route, this.#placesOf, judge, gone, clients)
+      return before !== undefined && this.#waiting.has(route.name)
+        ? withEndpointsOf(before, now)
+        : now
     })
     return new Map(objects.map(object => [object.key, object]))
   }
@@ -382,7 +385,15 @@ export class RouteSource implements Source {
         ]
       }),
     )
-    return [...ofLists, ...ofRoutes]
+    const waiting = this.#routes.filter(({ name }) => this.#waiting.has(name))
+    const ofWaiting = waiting.flatMap(route => {
+      const places = placesOfRoute(route, this.#placesOf)
+      const all = places.map(one => this.#health.healthOf(route.name, keyOf(one))?.why)
+      const why = all.find(Boolean)
+      const message = `${why}; the endpoints from before are in use`
+      return why ? [{ object: `route "${route.text}"`, field: 'check', message }] : []
+    })
+    return [...ofLists, ...ofRoutes, ...ofWaiting]
   }
 }
 

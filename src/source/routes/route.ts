@@ -5,8 +5,8 @@ import {
   type AddressPort,
   familyOf,
   isLoopback,
-  isWildcard,
   joinHostPort,
+  wildcardOf,
 } from '../../util/ip.ts'
 import { unixPlace } from '../../util/unix-address.ts'
 
@@ -79,5 +79,5 @@ export const isLoop = (
     listen =>
       port === listen.port &&
       (host === unixPlace(listen.address) ||
-        (isWildcard(listen.address) && familyOf(host) !== undefined && isLoopback(host))),
+        (listen.address === wildcardOf(familyOf(host) ?? 'IPv4') && isLoopback(host))),
   )

@@ -1,9 +1,8 @@
 import { setMaxListeners } from 'node:events'
-import type { Clock } from '../../util/clock.ts'
+import { type Clock, within } from '../../util/clock.ts'
 import { canonicalIp, joinHostPort } from '../../util/ip.ts'
 import { firstFew } from '../../util/printable.ts'
 import { messageOf } from '../../util/usher-error.ts'
-import { within } from '../../util/within.ts'
 import type { SrvData } from './dns/dns-message.ts'
 import {
   mostPlaces,
@@ -39,9 +38,9 @@ export const srvLookup = (
     try {
       const found = await within(clock, targetMs, resolve(target, signal))
       if (found === undefined) throw new Error(`no answer within ${targetMs / 1000} s`)
-      const { ttlMs, faults = [] } = found
+      const { ttlMs, faults = [], isPart } = found
       const addresses = withUnknown(found, last.get(target) ?? [])
-      return { target, addresses, ttlMs, faults }
+      return { target, addresses, ttlMs, faults, isPart }
     } catch (error) {
       const addresses = last.get(target) ?? []
       return { target, addresses, ttlMs: undefined, faults: [messageOf(error)] }
@@ -56,7 +55,9 @@ export const srvLookup = (
     const targets = [...new Set(records.map(({ target }) => target))]
     const found = await Promise.all(targets.map(target => find(target, signal)))
     last = new Map(found.map(({ target, addresses }) => [target, addresses]))
-    return assembled(records, answer.ttlMs, found, [...(answer.faults ?? []), ...faults])
+    const isPart = answer.isPart === true || found.some(one => one.isPart)
+    const all = [...(answer.faults ?? []), ...faults]
+    return { ...assembled(records, answer.ttlMs, found, all), ...(isPart && { isPart }) }
   }
 }
 
@@ -65,6 +66,7 @@ interface Target {
   readonly addresses: readonly string[]
   readonly ttlMs: number | undefined
   readonly faults: readonly string[]
+  readonly isPart?: boolean | undefined
 }
 
 /** The records of use, those to be tried first in front, and what is wrong with the others. */

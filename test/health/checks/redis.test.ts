@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
 import t, { type Test } from 'tap'
 import { freeTcpPort } from '../../support/ports.ts'
 import { tcpBackend } from '../../support/tcp-backend.ts'
@@ -28,6 +30,23 @@ t.test('Redis', { skip: noRedis }, async t => {
     const { port } = await redis(t, '--requirepass', 'secret')
     await untilAsked('redis', port, /^up$/)
     t.match(await ask('redis:///primary', port), /^down: answered "-NOAUTH .* to ROLE$/)
+  })
+
+  t.test('that is full is there; its role is not known, and it is not down', async t => {
+    const { port } = await redis(t, '--maxclients', '1')
+    await untilAsked('redis', port, /^up$/)
+    const client = connect(port, '127.0.0.1')
+    t.teardown(() => client.destroy())
+    await once(
+      client.setNoDelay().on('connect', () => client.write('PING\r\n')),
+      'data',
+    )
+    t.equal(await ask('redis', port), 'up')
+    for (const more of [{}, { password: 'any' }])
+      t.equal(
+        await ask({ type: 'redis', role: 'primary', ...more }, port),
+        'down: not checked: ERR max number of clients reached',
+      )
   })
 
   t.test('by a password its role is known, and the password is not said', async t => {

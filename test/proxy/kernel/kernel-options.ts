@@ -1,4 +1,4 @@
-import type { KernelOptions } from '../../../src/mode/kernel-options.ts'
+import type { KernelOptions } from '../../../src/mode/mode.ts'
 import { plainIpvs } from '../../support/plain-ipvs.ts'
 
 /** Options that leave the kernel's own settings as they are, in all but `over`. */

@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { KernelOptions } from '../../../src/mode/kernel-options.ts'
+import type { KernelOptions } from '../../../src/mode/mode.ts'
 import {
   type KernelFacts,
   kernelSettings,

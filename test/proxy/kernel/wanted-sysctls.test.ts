@@ -2,8 +2,7 @@ import { writeFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
-import type { ConntrackOptions, KernelOptions } from '../../../src/mode/kernel-options.ts'
-import type { ModeName } from '../../../src/mode/mode.ts'
+import type { ModeName, ConntrackOptions, KernelOptions } from '../../../src/mode/mode.ts'
 import {
   onlineProcessors,
   wantedSysctls,

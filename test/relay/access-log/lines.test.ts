@@ -11,7 +11,7 @@ import {
   syslogText,
   utcText,
 } from '../../../src/relay/access-log/time-text.ts'
-import type { Attempt, ConnectionRecord } from '../../../src/relay/connection-record.ts'
+import type { Attempt, ConnectionRecord } from '../../../src/relay/cause.ts'
 
 const attempt = (endpoint: string, result: string, ms = 1.23456): Attempt => ({
   endpoint,

@@ -1,4 +1,4 @@
-import { lstatSync, writeFileSync } from 'node:fs'
+import { existsSync, lstatSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
@@ -61,6 +61,25 @@ export const tcpUnixFilesContract = (t: Test, make: MakeRelay): void => {
       await listen([backend.endpoint], {}, `unix:${path}`)
       t.match(stats().binds, [{ state: 'failed', error }])
     }
+  })
+
+  t.test('a file that is gone, or is another one, is made again', async t => {
+    const { listen, folder, stats } = setUp(t)
+    const path = join(folder, 'usher.sock')
+    const backend = await namedBackend(t, 'usher')
+    const address = await listen([backend.endpoint], {}, `unix:${path}`)
+    for (const isTaken of [false, true]) {
+      rmSync(path)
+      if (isTaken) {
+        writeFileSync(path, 'mine')
+        await until('it is told', () => stats().binds[0]?.state === 'failed')
+        rmSync(path)
+      }
+      await until('it is there', () => existsSync(path))
+      await until('it listens', () => stats().binds[0]?.state === 'listening')
+      t.match(await readToEnd(dialUnix(t, address)), { bytes: Buffer.from('usher') })
+    }
+    t.equal(stats().lastError, '')
   })
 
   t.test('mode and owner are as they are wanted', async t => {

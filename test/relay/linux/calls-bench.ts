@@ -1,13 +1,12 @@
 import type { Test } from 'tap'
 import { type LinuxRelayParts, probeLinuxRelay } from '../../../src/relay/linux/probe.ts'
 import * as c from '../../../src/ffi/constants.ts'
-import type { NativeMemory } from '../../../src/ffi/native-memory.ts'
 import {
   readSockaddr,
   sockaddrLength,
   writeSockaddr,
 } from '../../../src/relay/linux/sockaddr.ts'
-import type { Syscalls } from '../../../src/ffi/syscalls.ts'
+import type { Syscalls, NativeMemory } from '../../../src/ffi/syscalls.ts'
 import type { Bind } from '../../../src/relay/relay.ts'
 import { familyOf } from '../../../src/util/ip.ts'
 

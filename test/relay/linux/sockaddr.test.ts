@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util'
 import * as fc from 'fast-check'
 import t from 'tap'
 import { AF_INET, AF_INET6 } from '../../../src/ffi/constants.ts'
-import { NativeMemory } from '../../../src/ffi/native-memory.ts'
+import { NativeMemory } from '../../../src/ffi/syscalls.ts'
 import {
   readAddressWords,
   readSockaddr,

@@ -1,7 +1,7 @@
 import { connect, createServer, type Server } from 'node:net'
 import { once } from 'node:events'
 import type { Test } from 'tap'
-import type { ConnectionRecord } from '../../../src/relay/connection-record.ts'
+import type { ConnectionRecord } from '../../../src/relay/cause.ts'
 import type { AccessBatch, BindState, ListenerStats } from '../../../src/relay/relay.ts'
 import { silentObserver } from '../../../src/relay/relay.ts'
 import type { DataPlaneProgram } from '../../../src/relay/supervised/data-plane-process.ts'

@@ -115,6 +115,25 @@ t.test('a domain whose servers fail is passed over, and is no proof', async t =>
   await t.rejects(resolve('other', signal), { message: /it failed \(SERVFAIL\)/ })
 })
 
+t.test('a host that a domain has is looked for in no other while that fails', async t => {
+  let fails = false
+  const answers: dns.Answers = asked =>
+    fails && asked.name === 'db.a.test'
+      ? dns.reply(asked, [], { rcode: 2 })
+      : knowing('db.a.test', 'db.b.test', 'other.b.test')(asked)
+  const { resolve, asked, names } = await system(t, answers, {
+    conf: 'search a.test b.test',
+    nsswitch: 'hosts: files mymachines dns',
+    others: { db: '10.7.7.7' },
+  })
+  await resolve('db', signal)
+  fails = true
+  await t.rejects(resolve('db', signal), { message: /it failed \(SERVFAIL\)/ })
+  t.strictSame(asked, [])
+  t.notOk(names().includes('db.b.test'))
+  await resolve('other', signal)
+})
+
 t.test('resolv.conf and the host name count as they do for glibc', async t => {
   const read = (text: string, host = 'node1') => parseResolvConf(text, host)
   t.match(read('', 'node1.corp.test'), { search: ['corp.test'], ndots: 1 })

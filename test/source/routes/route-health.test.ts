@@ -3,7 +3,8 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import type { EndpointSlice } from '../../../src/model/service.ts'
+import type { EndpointSlice, Service } from '../../../src/model/service.ts'
+import type { Problem } from '../../../src/model/snapshot.ts'
 import { decodeRoute } from '../../../src/source/routes/decode-route.ts'
 import type { Resolve } from '../../../src/source/routes/place.ts'
 import type { RawRoute } from '../../../src/source/routes/route-fields.ts'
@@ -36,6 +37,8 @@ const served = async (t: Test, route: Route | string, resolve?: Resolve) => {
   const turns: GroupTurn[] = []
   let applied = 0
   const slices = new Map<string, EndpointSlice>()
+  let service: Service | undefined
+  let problems: readonly Problem[] = []
   const source = routeSource({
     routes: [typeof route === 'string' ? parseRoute(route) : route],
     ...(resolve && { resolve }),
@@ -46,12 +49,13 @@ const served = async (t: Test, route: Route | string, resolve?: Resolve) => {
     apply: changes => {
       applied += 1
       for (const { kind, name, object } of changes)
-        if (kind !== 'EndpointSlice') continue
+        if (kind === 'Service') service = object
+        else if (kind !== 'EndpointSlice') continue
         else if (object === undefined) slices.delete(name)
         else slices.set(name, object)
     },
     synced: () => {},
-    problems: () => {},
+    problems: now => (problems = now),
   })
   const states = (): string =>
     [...slices.values()]
@@ -67,7 +71,8 @@ const served = async (t: Test, route: Route | string, resolve?: Resolve) => {
         ),
       )
       .toSorted()
-  return { source, states, listed, turns, applied: () => applied }
+  const rest = { service: () => service, problems: () => problems }
+  return { source, states, listed, turns, applied: () => applied, ...rest }
 }
 
 t.test('one of a route is up by its role, and none is where none has it', async t => {
@@ -207,6 +212,47 @@ t.test('old endpoints serve until one of the new ones was asked', async t => {
     await until('the new one was', () => listed().includes(`${next} up`))
     t.ok(listed().includes(`${old} down down`), 'and the old one is gone')
   }
+})
+
+t.test(
+  'while new ones can not be asked all but endpoints is as it is wanted',
+  async t => {
+    const [a, b] = [await answering(t, 200), await answering(t, 200)]
+    const [old, next] = [`${testHost}:${a.port}`, `${testHost}:${b.port}`]
+    const { edit, service, problems, seen } = await edited(t, { endpoints: [old] })
+    await edit({
+      listen: `tcp://[::1]:2`,
+      endpoints: [next],
+      check: {
+        type: 'redis',
+        role: 'primary',
+        password: 'file:/nowhere',
+        interval: '1s',
+      },
+      maxRouteRate: 5,
+      proxyProtocol: 'v2',
+    })
+    t.strictSame(seen, [[`${old} up`]])
+    t.match(service(), { listens: [{ address: '::1' }], limits: { routeRate: 5 } })
+    t.equal(service()?.proxyProtocol, undefined, 'is for those that are to come')
+    const message = /^not checked: .nowhere .*; the endpoints from before are in use$/
+    await until('it is told why', () => problems().length > 0)
+    t.match(problems(), [{ object: 'route "db"', field: 'check', message }])
+  },
+)
+
+t.test('while a new name is not known old ones are asked and told as before', async t => {
+  const a = await answering(t, 200)
+  const old = `${testHost}:${a.port}`
+  const resolve: Resolve = () => Promise.reject(new Error('SERVFAIL'))
+  const before = { endpoints: [old], check: 'tcp' as const }
+  const { edit, service, seen, listed } = await edited(t, before, resolve)
+  const check = { type: 'http', port: await freeTcpPort(), interval: '200ms' } as const
+  await edit({ endpoints: ['next.example:1'], proxyProtocol: 'v1', check })
+  t.strictSame(seen, [[`${old} up`]])
+  t.equal(service()?.proxyProtocol, undefined)
+  await sleep(1500)
+  t.strictSame(listed(), [`${old} up`])
 })
 
 t.test('answers that alternate leave no gap, and cut nothing', async t => {

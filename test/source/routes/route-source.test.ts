@@ -143,6 +143,7 @@ t.test('a bad route is told with its text, the part and what is right', async t 
     ['tcp://127.0.0.1:1=a:1?sticky=1s', `option "sticky" ${option}`],
     ['tcp://127.0.0.1:1=a:1?', `option "" ${option}`],
   ]
+  t.doesNotThrow(() => parseRoute('tcp://[::]:1=127.0.0.1:1'), 'of another family')
   for (const [text, message] of cases) {
     const shown = JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}...` : text)
     const named = `route ${shown.replaceAll(String.raw`\n`, String.raw`\u000a`)}: ${message}`
@@ -254,6 +255,28 @@ t.test('a route is one Service and a slice for each backend, in one batch', asyn
   ])
   t.match(source.status(), { name: 'routes', synced: true, error: '' })
   t.type(source.status().lastGoodAt, 'number')
+})
+
+t.test('an answer that was cut off takes no address away', async t => {
+  const part = (...addresses: string[]) =>
+    Promise.resolve({ addresses, ttlMs: 60_000, faults: ['cut'], isPart: true })
+  const answers = [
+    ['10.0.0.1', '10.0.0.2'],
+    part('10.0.0.2'),
+    part('10.0.0.3'),
+    ['10.0.0.4'],
+  ]
+  const { source, started, addresses } = fixture(['tcp://[::1]:1=db:1'], { db: answers })
+  await started
+  for (const wanted of [
+    ['10.0.0.1', '10.0.0.2'],
+    ['10.0.0.1', '10.0.0.2', '10.0.0.3'],
+    ['10.0.0.4'],
+  ]) {
+    source.reload()
+    await until('it is resolved', () => String(addresses()) === String(wanted))
+  }
+  t.equal(source.status().error, '')
 })
 
 t.test('routes without host names are there at once', async t => {

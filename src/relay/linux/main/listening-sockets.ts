@@ -7,10 +7,9 @@ import * as c from '../../../ffi/constants.ts'
 import { systemError } from '../../../ffi/errno.ts'
 import { KeepAlive, type KeepAliveLimits } from '../keep-alive.ts'
 import { Linger } from '../linger.ts'
-import type { NativeMemory } from '../../../ffi/native-memory.ts'
 import { writeSockaddr } from '../sockaddr.ts'
 import { mostSockaddrBytes } from '../../../ffi/struct-layout.ts'
-import type { Syscalls } from '../../../ffi/syscalls.ts'
+import type { Syscalls, NativeMemory } from '../../../ffi/syscalls.ts'
 
 /** The kernel caps it at net.core.somaxconn. */
 const backlog = 4096

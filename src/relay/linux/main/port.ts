@@ -255,6 +255,7 @@ export class Port implements Holder {
     this.#held += 1
     if (!isIdle) this.#groups.set(key, group)
     return {
+      ...group.file,
       close: () => {
         this.#held -= 1
         if (this.#groups.delete(key)) sockets.letGo(this.slot, group)

@@ -5,8 +5,7 @@ import {
   SO_DETACH_REUSEPORT_BPF,
   SOL_SOCKET,
 } from '../../../ffi/constants.ts'
-import type { NativeMemory } from '../../../ffi/native-memory.ts'
-import type { Syscalls } from '../../../ffi/syscalls.ts'
+import type { Syscalls, NativeMemory } from '../../../ffi/syscalls.ts'
 
 /** Instructions of classic BPF (include/uapi/linux/bpf_common.h, linux/filter.h). */
 const loadWord = 0x20

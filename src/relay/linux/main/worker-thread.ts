@@ -1,9 +1,8 @@
 import { Worker } from 'node:worker_threads'
 import type { Channel, Remote } from '../../remote/remote.ts'
-import type { NativeMemory } from '../../../ffi/native-memory.ts'
 import type { Order, Report, WorkerCall, WorkerSetup } from '../orders.ts'
 import { WorkerSigns } from '../shared/worker-signs.ts'
-import type { Syscalls } from '../../../ffi/syscalls.ts'
+import type { Syscalls, NativeMemory } from '../../../ffi/syscalls.ts'
 
 /** What a worker is started from, and with. */
 export interface WorkerProgram {

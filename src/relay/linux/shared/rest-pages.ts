@@ -1,7 +1,6 @@
 import { allClients, type Doubts, noDoubts } from '../../../balance/doubts.ts'
 import { noReplies, type Replies, replyClients } from '../../../balance/replies.ts'
-import { noRest, type Rest } from '../../../balance/resting.ts'
-import { noRecovery, type Recovery } from '../../../balance/slow-start.ts'
+import { noRest, type Rest, noRecovery, type Recovery } from '../../../balance/resting.ts'
 import type { Cell } from '../../../balance/cell.ts'
 import { SlotPages } from './slot-pages.ts'
 

@@ -16,7 +16,7 @@ import {
   EPOLLPRI,
   EPOLLRDHUP,
 } from '../../../ffi/constants.ts'
-import type { NativeMemory } from '../../../ffi/native-memory.ts'
+import type { NativeMemory } from '../../../ffi/syscalls.ts'
 import { readSockaddr } from '../sockaddr.ts'
 import { sockaddrSize } from '../../../ffi/struct-layout.ts'
 import { Timed } from '../timer-wheel.ts'

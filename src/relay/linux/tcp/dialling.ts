@@ -18,13 +18,12 @@ import { errno, errnoName } from '../../../ffi/errno.ts'
 import type { EventSource } from '../event-loop.ts'
 import { isCounted, ttlOnward } from '../hop-count.ts'
 import { Linger } from '../linger.ts'
-import type { NativeMemory } from '../../../ffi/native-memory.ts'
+import type { NativeMemory } from '../../../ffi/syscalls.ts'
 import { writeSockaddr } from '../sockaddr.ts'
 import { mostSockaddrBytes } from '../../../ffi/struct-layout.ts'
 import type { TimerWheel } from '../timer-wheel.ts'
 import type { FdAccount } from '../worker/fd-account.ts'
-import type { WorkerBackend } from '../worker/worker-backend.ts'
-import type { WorkerEnv } from '../worker/worker-env.ts'
+import type { WorkerBackend, WorkerEnv } from '../worker/worker-backend.ts'
 import {
   allEvents,
   flag,

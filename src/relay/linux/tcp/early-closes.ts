@@ -2,7 +2,7 @@ import { takeEarlyClose, takeNoAnswer } from '../../early-close.ts'
 import type { EventSource } from '../event-loop.ts'
 import { keepAliveAfterMs } from '../keep-alive.ts'
 import type { TimerWheel } from '../timer-wheel.ts'
-import type { WorkerEnv } from '../worker/worker-env.ts'
+import type { WorkerEnv } from '../worker/worker-backend.ts'
 import { allEvents, type Connection, flag, Side } from './connection.ts'
 import type { Sending } from './sending.ts'
 

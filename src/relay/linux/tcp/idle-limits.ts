@@ -1,6 +1,6 @@
 import { type Cut, idleBeforeCloseMs } from '../../cut.ts'
 import { Lifetimes, type Overdue } from '../../lifetimes.ts'
-import type { WorkerEnv } from '../worker/worker-env.ts'
+import type { WorkerEnv } from '../worker/worker-backend.ts'
 import { type Connection, flag, type Side } from './connection.ts'
 import type { SocketCalls } from './socket-calls.ts'
 import type { TcpService } from './tcp-service.ts'

@@ -1,6 +1,5 @@
 import { F_SETPIPE_SZ, SOCK_CLOEXEC, SOCK_NONBLOCK } from '../../../ffi/constants.ts'
-import type { NativeMemory } from '../../../ffi/native-memory.ts'
-import type { Syscalls } from '../../../ffi/syscalls.ts'
+import type { Syscalls, NativeMemory } from '../../../ffi/syscalls.ts'
 import type { FdAccount } from '../worker/fd-account.ts'
 
 /**

@@ -18,12 +18,11 @@ import {
   TCP_INFO,
   TCP_NODELAY,
 } from '../../../ffi/constants.ts'
-import type { NativeMemory } from '../../../ffi/native-memory.ts'
 import { proxyHeader } from '../../../util/proxy-header.ts'
 import type { Connection } from './connection.ts'
 import { readSockaddr } from '../sockaddr.ts'
 import { sockaddrSize, tcpInfo } from '../../../ffi/struct-layout.ts'
-import type { Syscalls } from '../../../ffi/syscalls.ts'
+import type { Syscalls, NativeMemory } from '../../../ffi/syscalls.ts'
 
 /** As much as a pipe takes. */
 const mostSendRoom = 1 << 20

@@ -2,7 +2,7 @@ import { AccessLines } from '../../access-log/access-lines.ts'
 import type { ListenerOrder } from '../orders.ts'
 import { isFar } from '../hop-count.ts'
 import { ListenerState } from '../worker/listener-state.ts'
-import type { WorkerEnv } from '../worker/worker-env.ts'
+import type { WorkerEnv } from '../worker/worker-backend.ts'
 
 /** What connections know of their ServicePort: its endpoints, who may connect, the figures. */
 export class TcpService extends ListenerState {

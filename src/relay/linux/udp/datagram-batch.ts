@@ -10,7 +10,6 @@ import {
   UDP_SEGMENT,
 } from '../../../ffi/constants.ts'
 import { errno } from '../../../ffi/errno.ts'
-import type { NativeMemory } from '../../../ffi/native-memory.ts'
 import { readSockaddr } from '../sockaddr.ts'
 import {
   cmsghdr,
@@ -20,7 +19,7 @@ import {
   pktinfo6,
   sockaddrSize,
 } from '../../../ffi/struct-layout.ts'
-import type { Syscalls } from '../../../ffi/syscalls.ts'
+import type { Syscalls, NativeMemory } from '../../../ffi/syscalls.ts'
 
 /** Datagrams that one system call moves at most. */
 export const slots = 64

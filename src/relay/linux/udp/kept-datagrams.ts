@@ -1,5 +1,4 @@
-import type { NativeMemory } from '../../../ffi/native-memory.ts'
-import type { Syscalls } from '../../../ffi/syscalls.ts'
+import type { Syscalls, NativeMemory } from '../../../ffi/syscalls.ts'
 import { type DatagramBatch, slotBytes } from './datagram-batch.ts'
 
 /** Of all flows of a worker. */

@@ -1,5 +1,5 @@
 import { FlowLimits, type LimitedFlow } from '../../flow-limits.ts'
-import type { WorkerEnv } from '../worker/worker-env.ts'
+import type { WorkerEnv } from '../worker/worker-backend.ts'
 import { DatagramBatch, slots } from './datagram-batch.ts'
 import { FlowMoves } from './flow-moves.ts'
 import { KeptDatagrams } from './kept-datagrams.ts'

@@ -7,15 +7,13 @@ import {
   SOCK_NONBLOCK,
 } from '../../../ffi/constants.ts'
 import type { EventLoop, EventSource } from '../event-loop.ts'
-import type { NativeMemory } from '../../../ffi/native-memory.ts'
 import { writeSockaddr } from '../sockaddr.ts'
 import { sockaddrSize } from '../../../ffi/struct-layout.ts'
-import type { Syscalls } from '../../../ffi/syscalls.ts'
+import type { Syscalls, NativeMemory } from '../../../ffi/syscalls.ts'
 import { ttlOnward } from '../hop-count.ts'
 import { SocketCalls } from '../tcp/socket-calls.ts'
 import type { FdAccount } from '../worker/fd-account.ts'
-import type { WorkerBackend } from '../worker/worker-backend.ts'
-import type { WorkerEnv } from '../worker/worker-env.ts'
+import type { WorkerBackend, WorkerEnv } from '../worker/worker-backend.ts'
 
 /** What has a socket: a listening one, or a flow's. */
 export interface SocketUser {

@@ -3,8 +3,7 @@ import { countsUnserved, ListenerEndpoints } from '../../listener-endpoints.ts'
 import { SharedPlaces } from '../../shared-places.ts'
 import type { ListenerOrder } from '../orders.ts'
 import { Counters } from '../../counters.ts'
-import { WorkerBackend } from './worker-backend.ts'
-import type { WorkerEnv } from './worker-env.ts'
+import { WorkerBackend, type WorkerEnv } from './worker-backend.ts'
 
 /** What TCP and UDP listeners of a worker have in common: endpoints and figures. */
 export class ListenerState extends ListenerEndpoints<WorkerBackend> {

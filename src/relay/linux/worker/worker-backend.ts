@@ -1,13 +1,20 @@
 import { type Cell, OwnCell } from '../../../balance/cell.ts'
 import type { Doubts } from '../../../balance/doubts.ts'
 import type { Replies } from '../../../balance/replies.ts'
-import { noRest, type Rest } from '../../../balance/resting.ts'
-import type { Recovery } from '../../../balance/slow-start.ts'
-import type { Backend } from '../../backend.ts'
-import type { RelayEndpoint } from '../../relay.ts'
+import { noRest, type Rest, type Recovery } from '../../../balance/resting.ts'
+import type { Backend } from '../../front.ts'
+import type { RelayEndpoint, RelayLimits } from '../../relay.ts'
 import type { EndpointPlaces } from '../../shared-places.ts'
-import { endpointCell as cell } from '../shared/stats-pages.ts'
-import type { WorkerEnv } from './worker-env.ts'
+import { endpointCell as cell, type StatsPages } from '../shared/stats-pages.ts'
+import type { EndedConnections } from '../../ended-connections.ts'
+import type { NodeClientSet } from '../../node-clients.ts'
+import type { Outbox } from '../../remote/outbox.ts'
+import type { EventLoop } from '../event-loop.ts'
+import type { Syscalls } from '../../../ffi/syscalls.ts'
+import type { RestPages } from '../shared/rest-pages.ts'
+import type { WorkerSigns } from '../shared/worker-signs.ts'
+import type { FdAccount } from './fd-account.ts'
+import type { WorkerQueues } from './worker-queues.ts'
 
 /** Where figures and rests of endpoints are, by slot. */
 type EndpointMemory = Pick<WorkerEnv, 'endpointPages' | 'restPages'>
@@ -113,4 +120,30 @@ export class WorkerBackend implements Backend {
   #write(at: number, value: number): void {
     this.#figures[this.#start + at] = value
   }
+}
+
+/** What the listeners of a worker share. */
+export interface WorkerEnv {
+  /** Which of the workers it is, from 1 on. */
+  readonly thread: number
+  readonly calls: Syscalls
+  readonly loop: EventLoop
+  readonly random: () => number
+  readonly limits: RelayLimits
+  readonly fds: FdAccount
+  readonly queues: WorkerQueues
+  readonly listenerPages: StatsPages
+  readonly endpointPages: StatsPages
+  /** All workers' own. */
+  readonly restPages: RestPages
+  readonly signs: WorkerSigns
+  readonly nodeClients: NodeClientSet
+  readonly observer: Pick<
+    Outbox,
+    'wants' | 'connectionClosed' | 'accessLines' | 'lastError' | 'allFailed' | 'fault'
+  >
+  /** For who looks at connections as they end. */
+  readonly endedConnections: EndedConnections
+  /** Whether a UDP listener of this relay is bound to this address and port. */
+  isOwn(address: string, port: number): boolean
 }

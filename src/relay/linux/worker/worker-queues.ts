@@ -1,7 +1,6 @@
 import type { ConnectionQueue } from '../../connection-queue.ts'
 import type { Queues } from '../../endpoint-capacity.ts'
-import type { NativeMemory } from '../../../ffi/native-memory.ts'
-import type { Syscalls } from '../../../ffi/syscalls.ts'
+import type { Syscalls, NativeMemory } from '../../../ffi/syscalls.ts'
 
 /** The queues of all listeners of a worker, and the way to wake the other workers for theirs. */
 export class WorkerQueues implements Queues {

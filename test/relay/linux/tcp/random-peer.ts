@@ -1,6 +1,6 @@
 import * as c from '../../../../src/ffi/constants.ts'
 import { errno } from '../../../../src/ffi/errno.ts'
-import type { NativeMemory } from '../../../../src/ffi/native-memory.ts'
+import type { NativeMemory } from '../../../../src/ffi/syscalls.ts'
 import type { TcpWorker } from './tcp-worker.ts'
 
 const period = 1 << 20

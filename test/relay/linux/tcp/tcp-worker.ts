@@ -13,10 +13,9 @@ import {
   endpointCell,
   StatsPages,
 } from '../../../../src/relay/linux/shared/stats-pages.ts'
-import type { NativeMemory } from '../../../../src/ffi/native-memory.ts'
-import type { Syscalls } from '../../../../src/ffi/syscalls.ts'
+import type { Syscalls, NativeMemory } from '../../../../src/ffi/syscalls.ts'
 import { RelayWorker } from '../../../../src/relay/linux/worker/relay-worker.ts'
-import type { ConnectionRecord } from '../../../../src/relay/connection-record.ts'
+import type { ConnectionRecord } from '../../../../src/relay/cause.ts'
 import type {
   Bind,
   ListenerCounters,
