@@ -205,6 +205,18 @@ export class Registry {
     return [...new Set(all)].toSorted()
   }
 
+  hasClusterIP(address: string): boolean {
+    for (const { clusterIPs } of this.#services.values())
+      if (clusterIPs.includes(address)) return true
+    return false
+  }
+
+  /** Addresses of the API servers' own endpoints. */
+  apiServers(): readonly string[] {
+    const slices = this.#endpoints.slicesOf(apiService)
+    return slices.flatMap(({ endpoints }) => endpoints.map(({ address }) => address))
+  }
+
   /** What came since the last checkout and is not in effect yet. */
   pending(): PendingChanges {
     return this.#changes.pending()

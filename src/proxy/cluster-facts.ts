@@ -20,29 +20,51 @@ export const clusterFacts = (
   const nodePorts = nodePortWords(options)
   // Which the API will have: kube-proxy does not start without (NewNodeManager).
   const untilKnown = nodePorts.map(word => (word === 'primary' ? 'localhost' : word))
+  const elsewhere = () =>
+    new Map([
+      ...Array.from(registry.otherNodes(), ofNode),
+      ...resolvers().map(({ address }) => [address, 'a resolver of this host'] as const),
+      ...(source.dials?.() ?? []).map(
+        ({ address }) => [address, 'where this node reaches the API server'] as const,
+      ),
+    ])
+  /** Service ranges, each with a host in it that would be cut off with what is no ClusterIP; '' for none. */
+  const serviceCidrs = (): readonly (readonly [cidr: string, host: string])[] => {
+    const own = registry.lastKnownNode()?.addresses ?? []
+    const hosts = [
+      ...elsewhere(),
+      ...own.map(address => [address, 'an address of this Node'] as const),
+      ...registry.apiServers().map(address => [address, 'an API server'] as const),
+    ]
+    return [...(options.serviceCidr ?? []), ...registry.serviceCIDRs()].map(text => {
+      const cidr = parseCidr(text)
+      const [address, what] =
+        hosts.find(
+          ([one]) => cidr && cidrContains(cidr, one) && !registry.hasClusterIP(one),
+        ) ?? []
+      return [text, address === undefined ? '' : `${address}, ${what}`]
+    })
+  }
   return {
     nodeName,
     podCidrs: () => [
       ...clusterCidrs,
       ...(nodeCidrs ? (registry.lastKnownNode()?.podCIDRs ?? []) : []),
     ],
-    serviceCidrs: () => [...(options.serviceCidr ?? []), ...registry.serviceCIDRs()],
+    serviceCidrs: () =>
+      serviceCidrs().flatMap(([cidr, host]) => (host === '' ? [cidr] : [])),
+    serviceCidrProblems: () =>
+      serviceCidrs().flatMap(([cidr, host]) => {
+        const message = `is not taken as a whole, only the ClusterIPs that Services have: it holds ${host}, which would be out of reach`
+        return host === '' ? [] : [{ object: `service CIDR ${cidr}`, field: '', message }]
+      }),
     nodePortCidrs: family => {
       const own = primaryAddresses(registry.lastKnownNode()?.addresses ?? [])
       const waits = own.length === 0 && whyNoNode !== undefined
       return nodePortCidrs(waits ? untilKnown : nodePorts, own)(family)
     },
     nodePortCidrsOfAnyNode: nodePortCidrsOfAnyNode(nodePorts),
-    elsewhere: () =>
-      new Map([
-        ...Array.from(registry.otherNodes(), ofNode),
-        ...resolvers().map(
-          ({ address }) => [address, 'a resolver of this host'] as const,
-        ),
-        ...(source.dials?.() ?? []).map(
-          ({ address }) => [address, 'where this node reaches the API server'] as const,
-        ),
-      ]),
+    elsewhere,
   }
 }
 

@@ -54,8 +54,6 @@ export class LocalCapture implements Capture {
   readonly #listen: Capture
   readonly #wanted = new WantedAddresses()
   #asked: Asked = { ranges: [], singles: new Set() }
-  /** Ranges that are not asked for as a whole, each with why. */
-  #unsafe: ReadonlyMap<string, string> = new Map()
   /** What of it could not be set, or not be taken back. By CIDR. */
   #errors: ReadonlyMap<string, string> = new Map()
   #endWatch: (() => void) | undefined
@@ -98,9 +96,7 @@ export class LocalCapture implements Capture {
       this.#isUsed = true
       const before = this.#asked.singles
       const { serviceCidrs, localAddresses, elsewhere = noneElsewhere } = this.#deps
-      const known = serviceCidrs().flatMap(text => parseCidr(text) ?? [])
-      this.#unsafe = await unsafeRanges(known, servicePorts, elsewhere())
-      const cidrs = known.filter(({ text }) => !this.#unsafe.has(text))
+      const cidrs = serviceCidrs().flatMap(text => parseCidr(text) ?? [])
       const ranges = cidrs.map(({ text }) => text)
       const isNew = ranges.join() !== this.#asked.ranges.join()
       // Of a range that can't be set as a whole each address is set by itself.
@@ -145,7 +141,7 @@ export class LocalCapture implements Capture {
   problems(): readonly Problem[] {
     const { addresses, refused } = this.#wanted
     return [
-      ...addressProblems(new Map([...this.#errors, ...this.#unsafe]), addresses),
+      ...addressProblems(this.#errors, addresses),
       ...refusedProblems(refused),
       ...(this.#lost.length === 0 ? [] : [lostProblem(this.#lost)]),
     ]
@@ -366,26 +362,6 @@ const addressesOf = ({ vips }: ServicePort, ranges: readonly Cidr[]): readonly s
         !isLoopback(address) &&
         !ranges.some(range => cidrContains(range, address)),
     )
-
-/** Service ranges that overlap with what is `elsewhere`. As a ClusterIP that is no host's, but a Service's. */
-const unsafeRanges = async (
-  ranges: readonly Cidr[],
-  servicePorts: readonly ServicePort[],
-  elsewhere: ReadonlyMap<string, string>,
-): Promise<ReadonlyMap<string, string>> => {
-  const isInside = (address: string) => ranges.some(one => cidrContains(one, address))
-  const inside = new Map([...elsewhere].filter(([address]) => isInside(address)))
-  if (inside.size > 0)
-    await forEachYielding(servicePorts, ({ vips }) => {
-      for (const { kind, address } of vips)
-        if (kind === 'ClusterIP') inside.delete(address)
-    })
-  const found = new Map<string, string>()
-  for (const [address, what] of inside)
-    for (const { text } of ranges.filter(range => cidrContains(range, address)))
-      found.set(text, `it holds ${address}, ${what}, which would be out of reach`)
-  return found
-}
 
 /**
  * Which external and load-balancer IPs are `elsewhere`, or the address of some endpoint: a pod's, or

@@ -138,21 +138,6 @@ t.test('an address that means another host does not become one of this', async t
   t.equal(host.events.at(-1), '-198.51.100.2/32', 'also when that is learnt later')
 })
 
-t.test('a range that holds another host is had address by address', async t => {
-  const elsewhere = new Map([['10.96.0.10', 'a resolver of this host']])
-  const { host, capture, place } = fixture({ elsewhere: () => elsewhere })
-  const web = servicePort('web', { vips: [clusterIp('10.97.0.1')] })
-  const dns = servicePort('dns', { vips: [clusterIp('10.96.0.10')] })
-  await place(web, dns)
-  t.strictSame(host.has, ['10.96.0.0/12'], 'a resolver may be a Service')
-  elsewhere.set('10.100.0.7', 'an address of Node n2')
-  t.match(await place(web, dns), [/^local, /, /^local, /])
-  t.strictSame(host.has, ['10.97.0.1/32', '10.96.0.10/32'])
-  t.match(capture.problems?.(), [
-    { field: '10.96.0.0/12', message: /holds 10.100.0.7, an address of Node n2/ },
-  ])
-})
-
 t.test('VIPs become addresses of this host', async t => {
   const vips = [
     clusterIp('10.97.0.1'),
