@@ -9,7 +9,7 @@ import {
   type FlowChanges,
 } from '../kernel/keeper/rule-keeper.ts'
 import type { Probe } from '../kernel/probe.ts'
-import type { KernelSettings, Look, Proxier } from '../kernel/proxier.ts'
+import type { KernelSettings, LocalDetector, Look, Proxier } from '../kernel/proxier.ts'
 import type { Problem, ServicePort, Snapshot, Vip } from '../model/snapshot.ts'
 import { hasTraffic } from '../model/traffic.ts'
 import type { DrainResult } from '../relay/relay.ts'
@@ -178,7 +178,7 @@ const annotationProblems = (
 }
 
 /** Of Services in the kernel. */
-class ServiceFlowChanges implements FlowChanges<Snapshot> {
+class ServiceFlowChanges implements FlowChanges<Snapshot, KernelSettings> {
   #applied: readonly ServicePort[] = []
 
   /**
@@ -188,7 +188,8 @@ class ServiceFlowChanges implements FlowChanges<Snapshot> {
   take(
     snapshot: Snapshot,
     all: boolean,
-    left: readonly FlowVip[] = [],
+    left: readonly FlowVip[],
+    { localDetector }: KernelSettings,
   ): readonly FlowVip[] {
     const now = listOfServicePorts(snapshot)
     const { before, after } = listDiff(this.#applied, now)
@@ -197,10 +198,11 @@ class ServiceFlowChanges implements FlowChanges<Snapshot> {
     const old = new Set(before)
     const had = new Map([
       ...left.map(one => [keyOf(one), one] as const),
-      ...vipsOf(before),
+      ...vipsOf(before, localDetector),
     ])
-    const vips = vipsOf(all ? now : after.filter(one => !old.has(one)))
-    const have = all ? vips : vipsOf(after)
+    const fresh = all ? now : after.filter(one => !old.has(one))
+    const vips = vipsOf(fresh, localDetector)
+    const have = all ? vips : vipsOf(after, localDetector)
     for (const [key, { protocol }] of vips)
       if (protocol === 'TCP' && !all && had.has(key)) vips.delete(key)
     for (const [key, vip] of had)
@@ -209,20 +211,32 @@ class ServiceFlowChanges implements FlowChanges<Snapshot> {
   }
 }
 
-const vipsOf = (servicePorts: readonly ServicePort[]): Map<string, FlowVip> => {
+const vipsOf = (
+  servicePorts: readonly ServicePort[],
+  detector: LocalDetector,
+): Map<string, FlowVip> => {
   const found = new Map<string, FlowVip>()
-  for (const { protocol, family, vips, endpoints, sourceRanges } of servicePorts) {
+  for (const servicePort of servicePorts) {
+    const { protocol, family, sourceRanges, internal, external } = servicePort
     if (protocol === 'SCTP') continue
-    const to = flowKeepers(endpoints)
-    for (const { kind, address, port } of vips) {
+    const keepers = flowKeepers(servicePort.endpoints)
+    for (const { kind, address, port } of servicePort.vips) {
+      const isInner = kind === 'ClusterIP'
+      const isSilent = (isInner ? internal : external).verdict === 'drop'
+      const to = isInner && isSilent ? [] : keepers
       const clients = kind === 'LoadBalancerIP' ? sourceRanges : undefined
+      const pods = isSilent ? podCidrs(detector) : undefined
       const known = isWildcard(address) ? undefined : address
-      const vip: FlowVip = { family, protocol, address: known, port, to, clients }
+      const vip: FlowVip = { family, protocol, address: known, port, to, clients, pods }
       if (protocol === 'UDP' || to.length > 0) found.set(keyOf(vip), vip)
     }
   }
   return found
 }
+
+/** Undefined where they are told apart by what an entry does not say. */
+const podCidrs = (detector: LocalDetector): readonly string[] | undefined =>
+  detector.by === 'source' ? detector.cidrs : detector.by === 'none' ? [] : undefined
 
 const keyOf = ({ protocol, address = '*', port }: FlowVip): string =>
   `${protocol} ${address} ${port}`

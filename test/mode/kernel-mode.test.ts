@@ -286,7 +286,7 @@ t.test('of changed UDP ServicePorts stale flows are ended', async t => {
     { ...udp, address: '10.0.0.53', port: 53 },
     { ...udp, address: undefined, port: 30_053 },
   ]
-  const served = { to, clients: undefined }
+  const served = { to, clients: undefined, pods: undefined }
   t.strictSame(forgotten, [
     [
       { ...vip, ...served },
@@ -374,6 +374,25 @@ t.test('flows stay at a lone endpoint that is not ready for a moment', async t =
   }
   await mode.sync([snapshot('IPv4', dns({ ...down, terminating: true }))])
   t.match(forgotten.at(-1), [{ to: [] }])
+})
+
+t.test('flows end where a policy silences a VIP on this node', async t => {
+  const localDetector = { by: 'source', cidrs: ['10.1.0.0/24'] } as const
+  const settings = () => ({ ...plainSettings, localDetector })
+  const { mode, forgotten } = setUp(t, { settings })
+  const dns = servicePort('dns', {
+    protocol: 'UDP',
+    endpoints: [{ ...readyEndpoint('10.1.0.1'), port: 53 }],
+    vips: [
+      { kind: 'ClusterIP', address: '10.0.0.53', port: 53 },
+      { kind: 'ExternalIP', address: '203.0.113.5', port: 53 },
+    ],
+  })
+  const [silent, to] = [{ verdict: 'drop', endpoints: [] } as const, dns.endpoints]
+  await mode.sync([snapshot('IPv4', { ...dns, external: silent })])
+  t.match(forgotten.at(-1), [{ to }, { to, pods: ['10.1.0.0/24'] }])
+  await mode.sync([snapshot('IPv4', { ...dns, internal: silent })])
+  t.match(forgotten.at(-1), [{ to: [] }, { to, pods: undefined }])
 })
 
 t.test('flows wait for rules: a sync that failed ends none', async t => {
