@@ -302,8 +302,6 @@ export interface FlowVip {
   readonly to?: readonly FlowDestination[] | undefined
   /** Canonical CIDRs: what was led for other clients ends, too. Undefined: all are let in. */
   readonly clients?: readonly string[] | undefined
-  /** Canonical CIDRs of this node's pods: they and this host alone are served, as policy Local has it. */
-  readonly pods?: readonly string[] | undefined
   /** With nobody that serves: its flows were led to the proxy address. Otherwise all others were. */
   readonly relayed?: true
 }
@@ -343,7 +341,6 @@ interface Known {
   /** As `vipKey` has them. */
   right?: ReadonlySet<string>
   clients?: readonly Cidr[]
-  pods?: readonly Cidr[]
 }
 
 /**
@@ -403,14 +400,11 @@ export class DoomedEntries {
     }
     known.right ??= new Set(vip.to?.map(one => vipKey(one.address, one.port)))
     if (!known.right.has(source)) return pickOf(source)
-    if (vip.clients === undefined && vip.pods === undefined) return ''
     const client = clientOf(line)
-    known.clients ??= cidrsOf(vip.clients)
-    known.pods ??= cidrsOf(vip.pods)
-    const isLetIn =
-      // The load balancer's own address is this node, where it has that address.
-      (client === address || isIn(known.clients, client)) &&
-      (this.#host.nodePorts(client) !== undefined || isIn(known.pods, client))
+    // The load balancer's own address is this node, where it has that address.
+    if (vip.clients === undefined || client === address) return ''
+    known.clients ??= vip.clients.flatMap(text => parseCidr(text) ?? [])
+    const isLetIn = known.clients.some(each => cidrContains(each, client))
     return isLetIn ? '' : `${pickOf(source)} -s ${client}`
   }
 
@@ -547,14 +541,6 @@ const isServed = ({ to }: FlowVip): boolean => to !== undefined && to.length > 0
 /** `source` is as `vipKey` has it. */
 const pickOf = (source: string): string =>
   `-r ${source.replace(' ', ' --reply-port-src ')}`
-
-const everywhere = ['0.0.0.0/0', '::/0'].flatMap(text => parseCidr(text) ?? [])
-
-const cidrsOf = (texts: readonly string[] | undefined): readonly Cidr[] =>
-  texts?.flatMap(text => parseCidr(text) ?? []) ?? everywhere
-
-const isIn = (cidrs: readonly Cidr[], address: string): boolean =>
-  cidrs.some(each => cidrContains(each, address))
 
 const clientOf = (line: string): string => / src=(\S+)/.exec(line)?.[1] ?? ''
 

@@ -9,7 +9,7 @@ import {
   type FlowChanges,
 } from '../kernel/keeper/rule-keeper.ts'
 import type { Probe } from '../kernel/probe.ts'
-import type { KernelSettings, LocalDetector, Look, Proxier } from '../kernel/proxier.ts'
+import type { KernelSettings, Look, Proxier } from '../kernel/proxier.ts'
 import type { Problem, ServicePort, Snapshot, Vip } from '../model/snapshot.ts'
 import { hasTraffic } from '../model/traffic.ts'
 import type { DrainResult } from '../relay/relay.ts'
@@ -70,7 +70,7 @@ export class KernelMode implements Mode {
     this.#families = new Families({ ...deps, object: `mode ${deps.name}` })
     this.#keeper = new RuleKeeper({
       ...deps,
-      flowChanges: () => new ServiceFlowChanges(),
+      flowChanges: () => new ServiceFlowChanges(deps.settings),
       stands: async (family, stands) => {
         if (family === 'IPv4') await deps.guard(stands)
       },
@@ -178,8 +178,13 @@ const annotationProblems = (
 }
 
 /** Of Services in the kernel. */
-class ServiceFlowChanges implements FlowChanges<Snapshot, KernelSettings> {
+class ServiceFlowChanges implements FlowChanges<Snapshot> {
+  readonly #settings: KernelModeDeps['settings']
   #applied: readonly ServicePort[] = []
+
+  constructor(settings: KernelModeDeps['settings']) {
+    this.#settings = settings
+  }
 
   /**
    * VIPs of ServicePorts that are not the same objects as the last time, each with the endpoints
@@ -188,9 +193,9 @@ class ServiceFlowChanges implements FlowChanges<Snapshot, KernelSettings> {
   take(
     snapshot: Snapshot,
     all: boolean,
-    left: readonly FlowVip[],
-    { localDetector }: KernelSettings,
+    left: readonly FlowVip[] = [],
   ): readonly FlowVip[] {
+    const settings = this.#settings(snapshot.family)
     const now = listOfServicePorts(snapshot)
     const { before, after } = listDiff(this.#applied, now)
     this.#applied = now
@@ -198,11 +203,11 @@ class ServiceFlowChanges implements FlowChanges<Snapshot, KernelSettings> {
     const old = new Set(before)
     const had = new Map([
       ...left.map(one => [keyOf(one), one] as const),
-      ...vipsOf(before, localDetector),
+      ...vipsOf(before, settings),
     ])
     const fresh = all ? now : after.filter(one => !old.has(one))
-    const vips = vipsOf(fresh, localDetector)
-    const have = all ? vips : vipsOf(after, localDetector)
+    const vips = vipsOf(fresh, settings)
+    const have = all ? vips : vipsOf(after, settings)
     for (const [key, { protocol }] of vips)
       if (protocol === 'TCP' && !all && had.has(key)) vips.delete(key)
     for (const [key, vip] of had)
@@ -213,30 +218,35 @@ class ServiceFlowChanges implements FlowChanges<Snapshot, KernelSettings> {
 
 const vipsOf = (
   servicePorts: readonly ServicePort[],
-  detector: LocalDetector,
+  settings: KernelSettings,
 ): Map<string, FlowVip> => {
   const found = new Map<string, FlowVip>()
+  const inside = clientsInside(settings)
   for (const servicePort of servicePorts) {
     const { protocol, family, sourceRanges, internal, external } = servicePort
     if (protocol === 'SCTP') continue
     const keepers = flowKeepers(servicePort.endpoints)
     for (const { kind, address, port } of servicePort.vips) {
       const isInner = kind === 'ClusterIP'
+      // By policy Local.
       const isSilent = (isInner ? internal : external).verdict === 'drop'
       const to = isInner && isSilent ? [] : keepers
-      const clients = kind === 'LoadBalancerIP' ? sourceRanges : undefined
-      const pods = isSilent ? podCidrs(detector) : undefined
+      const ranges = kind === 'LoadBalancerIP' ? sourceRanges : undefined
+      const clients = (isSilent && inside) || ranges
       const known = isWildcard(address) ? undefined : address
-      const vip: FlowVip = { family, protocol, address: known, port, to, clients, pods }
+      const vip: FlowVip = { family, protocol, address: known, port, to, clients }
       if (protocol === 'UDP' || to.length > 0) found.set(keyOf(vip), vip)
     }
   }
   return found
 }
 
-/** Undefined where they are told apart by what an entry does not say. */
-const podCidrs = (detector: LocalDetector): readonly string[] | undefined =>
-  detector.by === 'source' ? detector.cidrs : detector.by === 'none' ? [] : undefined
+/** Whom policy Local does not concern: this host and its pods. Undefined where addresses don't tell. */
+const clientsInside = ({ localDetector, nodeAddresses }: KernelSettings) => {
+  const hosts = nodeAddresses.map(one => `${one}/${one.includes(':') ? 128 : 32}`)
+  if (localDetector.by === 'none') return hosts
+  return localDetector.by === 'source' ? [...localDetector.cidrs, ...hosts] : undefined
+}
 
 const keyOf = ({ protocol, address = '*', port }: FlowVip): string =>
   `${protocol} ${address} ${port}`

@@ -7,7 +7,7 @@ import type { ModeName } from '../mode/mode.ts'
 import type { Problem, Snapshot } from '../model/snapshot.ts'
 import { serverAt } from '../source/routes/own-resolver.ts'
 import type { Source } from '../source/source.ts'
-import { type Cidr, cidrContains, parseCidr } from '../util/cidr.ts'
+import { cidrContains, parseCidr } from '../util/cidr.ts'
 import { familyOf, type IpFamily, ipFamilies, isLoopback } from '../util/ip.ts'
 import type { ClusterFacts, NodeParts, ProxyOptions } from './options.ts'
 
@@ -28,22 +28,19 @@ export const clusterFacts = (
         ({ address }) => [address, 'where this node reaches the API server'] as const,
       ),
     ])
-  /** Service ranges, each with a host in it that would be cut off with what is no ClusterIP; '' for none. */
-  const serviceCidrs = (): readonly (readonly [cidr: string, host: string])[] => {
+  const serviceCidrs = () => [...(options.serviceCidr ?? []), ...registry.serviceCIDRs()]
+  /** What of a host is in a service range, and would be cut off with all that is no ClusterIP there; '' for nothing. */
+  const hostIn = (range: string): string => {
+    const cidr = parseCidr(range)
     const own = registry.lastKnownNode()?.addresses ?? []
     const hosts = [
       ...elsewhere(),
       ...own.map(address => [address, 'an address of this Node'] as const),
       ...registry.apiServers().map(address => [address, 'an API server'] as const),
     ]
-    return [...(options.serviceCidr ?? []), ...registry.serviceCIDRs()].map(text => {
-      const cidr = parseCidr(text)
-      const [address, what] =
-        hosts.find(
-          ([one]) => cidr && cidrContains(cidr, one) && !registry.hasClusterIP(one),
-        ) ?? []
-      return [text, address === undefined ? '' : `${address}, ${what}`]
-    })
+    const isHost = (one: string) =>
+      cidr !== undefined && cidrContains(cidr, one) && !registry.hasClusterIP(one)
+    return hosts.find(([address]) => isHost(address))?.join(', ') ?? ''
   }
   return {
     nodeName,
@@ -51,12 +48,12 @@ export const clusterFacts = (
       ...clusterCidrs,
       ...(nodeCidrs ? (registry.lastKnownNode()?.podCIDRs ?? []) : []),
     ],
-    serviceCidrs: () =>
-      serviceCidrs().flatMap(([cidr, host]) => (host === '' ? [cidr] : [])),
+    serviceCidrs: () => serviceCidrs().filter(range => hostIn(range) === ''),
     serviceCidrProblems: () =>
-      serviceCidrs().flatMap(([cidr, host]) => {
+      serviceCidrs().flatMap(range => {
+        const host = hostIn(range)
         const message = `is not taken as a whole, only the ClusterIPs that Services have: it holds ${host}, which would be out of reach`
-        return host === '' ? [] : [{ object: `service CIDR ${cidr}`, field: '', message }]
+        return host === '' ? [] : [{ object: 'service CIDR', field: range, message }]
       }),
     nodePortCidrs: family => {
       const own = primaryAddresses(registry.lastKnownNode()?.addresses ?? [])
@@ -96,7 +93,7 @@ export const healthCheckAddresses = (
   family: IpFamily,
   snapshots: readonly Snapshot[],
 ): readonly string[] | undefined => {
-  const cidrs = cidrsOf(family)?.flatMap(text => parseCidr(text) ?? [])
+  const cidrs = cidrsOf(family)
   return cidrs && addressesIn(cidrs, family, snapshots)
 }
 
@@ -106,8 +103,7 @@ export const nodePortAddresses = (
   snapshots: readonly Snapshot[],
 ): readonly string[] => [
   ...ipFamilies.flatMap(family => {
-    const cidrs = cidrsOf(family)?.flatMap(text => parseCidr(text) ?? [])
-    const all = addressesIn(cidrs, family, snapshots)
+    const all = addressesIn(cidrsOf(family), family, snapshots)
     return all.filter(address => !isLoopback(address))
   }),
   '127.0.0.1',
@@ -133,8 +129,7 @@ export const nodePortProblems = (
 ): readonly Problem[] => {
   const limited = ipFamilies.filter(family => cidrsOf(family) !== undefined)
   const barren = limited.filter(family => {
-    const cidrs = cidrsOf(family)?.flatMap(text => parseCidr(text) ?? [])
-    const all = addressesIn(cidrs, family, snapshots)
+    const all = addressesIn(cidrsOf(family), family, snapshots)
     return all.every(address => isLoopback(address) && !hasLoopback(family))
   })
   return barren
@@ -157,13 +152,15 @@ const hasNodePorts = (family: IpFamily, snapshots: readonly Snapshot[]): boolean
   )
 
 const addressesIn = (
-  cidrs: readonly Cidr[] | undefined,
+  texts: readonly string[] | undefined,
   family: IpFamily,
   snapshots: readonly Snapshot[],
-): readonly string[] =>
-  nodeAddresses(family, vipsOf(snapshots)).filter(
+): readonly string[] => {
+  const cidrs = texts?.flatMap(text => parseCidr(text) ?? [])
+  return nodeAddresses(family, vipsOf(snapshots)).filter(
     address => cidrs === undefined || cidrs.some(cidr => cidrContains(cidr, address)),
   )
+}
 
 /** The first of each family: a Node lists its primary addresses first. */
 const primaryAddresses = (addresses: readonly string[]): readonly string[] =>

@@ -189,28 +189,6 @@ t.test('the plan for conntrack', async t => {
     ])
   })
 
-  t.test(
-    'only this host and its pods are served yet, as policy Local has it',
-    async t => {
-      const address = '203.0.113.7'
-      const vip: FlowVip = {
-        ...family4,
-        address,
-        port: 53,
-        to: [usual],
-        pods: ['10.1.0.0/24'],
-      }
-      const entries = ['198.51.100.9', '192.0.2.7', '10.1.0.9'].map(client => ({
-        address,
-        port: 53,
-        client,
-      }))
-      t.same(await filtersFor('IPv4', [vip], entries), [
-        '-d 203.0.113.7 --dport 53 -r 10.1.1.1 --reply-port-src 9999 -s 198.51.100.9',
-      ])
-    },
-  )
-
   t.test('an address and a node port of the same port are told apart', async t => {
     const nodePort: FlowVip = { ...family4, address: undefined, port: 30053 }
     const address: FlowVip = { ...family4, address: '192.0.2.7', port: 30053 }

@@ -286,7 +286,7 @@ t.test('of changed UDP ServicePorts stale flows are ended', async t => {
     { ...udp, address: '10.0.0.53', port: 53 },
     { ...udp, address: undefined, port: 30_053 },
   ]
-  const served = { to, clients: undefined, pods: undefined }
+  const served = { to, clients: undefined }
   t.strictSame(forgotten, [
     [
       { ...vip, ...served },
@@ -378,7 +378,8 @@ t.test('flows stay at a lone endpoint that is not ready for a moment', async t =
 
 t.test('flows end where a policy silences a VIP on this node', async t => {
   const localDetector = { by: 'source', cidrs: ['10.1.0.0/24'] } as const
-  const settings = () => ({ ...plainSettings, localDetector })
+  const nodeAddresses = ['192.0.2.1']
+  const settings = () => ({ ...plainSettings, localDetector, nodeAddresses })
   const { mode, forgotten } = setUp(t, { settings })
   const dns = servicePort('dns', {
     protocol: 'UDP',
@@ -390,9 +391,12 @@ t.test('flows end where a policy silences a VIP on this node', async t => {
   })
   const [silent, to] = [{ verdict: 'drop', endpoints: [] } as const, dns.endpoints]
   await mode.sync([snapshot('IPv4', { ...dns, external: silent })])
-  t.match(forgotten.at(-1), [{ to }, { to, pods: ['10.1.0.0/24'] }])
+  t.match(forgotten.at(-1), [
+    { to, clients: undefined },
+    { to, clients: ['10.1.0.0/24', '192.0.2.1/32'] },
+  ])
   await mode.sync([snapshot('IPv4', { ...dns, internal: silent })])
-  t.match(forgotten.at(-1), [{ to: [] }, { to, pods: undefined }])
+  t.match(forgotten.at(-1), [{ to: [] }, { to, clients: undefined }])
 })
 
 t.test('flows wait for rules: a sync that failed ends none', async t => {

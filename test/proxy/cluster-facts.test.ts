@@ -120,7 +120,7 @@ t.test('a service range that holds a host is not one that is taken whole', async
   for (const [come, go] of changes) {
     registry.apply([come])
     t.same(facts.serviceCidrs(), [])
-    t.match(facts.serviceCidrProblems(), [{ object: 'service CIDR 10.96.0.0/16' }])
+    t.match(facts.serviceCidrProblems(), [{ field: '10.96.0.0/16' }])
     registry.apply([go])
     t.same(facts.serviceCidrs(), options.serviceCidr)
   }

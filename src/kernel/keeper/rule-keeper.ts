@@ -16,18 +16,13 @@ export interface KeeperObserver {
  * by itself where a flow goes; rules count for new ones only, and a DNS client's flow never
  * ends.
  */
-export interface FlowChanges<Wanted, Settings = unknown> {
+export interface FlowChanges<Wanted> {
   /**
    * Called after `wanted` was applied; gives the VIPs for which that changed something.
    * `all`: those that stay too, as rules were missing meanwhile. `left`: those of UDP that an
    * earlier process had.
    */
-  take(
-    wanted: Wanted,
-    all: boolean,
-    left: readonly FlowVip[],
-    settings: Settings,
-  ): readonly FlowVip[]
+  take(wanted: Wanted, all: boolean, left: readonly FlowVip[]): readonly FlowVip[]
 }
 
 /** What one family is to have. */
@@ -42,7 +37,7 @@ export interface FamilyWanted<Wanted, Settings> {
 export interface RuleKeeperDeps<Wanted, Settings> {
   readonly clock: Clock
   readonly proxiers: ReadonlyMap<IpFamily, Proxier<Wanted, Settings>>
-  readonly flowChanges: () => FlowChanges<Wanted, Settings>
+  readonly flowChanges: () => FlowChanges<Wanted>
   /** Ends what the kernel remembers of flows to VIPs. */
   readonly conntrack: Pick<ConntrackCleaner, 'forgetFlows' | 'problem'>
   /** VIPs of UDP to which rules of an earlier process lead, before the first sync. Never rejects. */
@@ -59,7 +54,7 @@ export interface RuleKeeperDeps<Wanted, Settings> {
 
 interface Kept<Wanted, Settings> {
   readonly proxier: Proxier<Wanted, Settings>
-  readonly flows: FlowChanges<Wanted, Settings>
+  readonly flows: FlowChanges<Wanted>
   /** Undefined until the first sync; empty after the second. */
   left: readonly FlowVip[] | undefined
   /** Whether it ever had something to serve. */
@@ -166,8 +161,7 @@ export class RuleKeeper<Wanted, Settings> {
     if (damage !== '') this.#tell(observer => observer.repaired(name, damage, ''))
     // What was found meanwhile is left for the next time.
     if (family.damage === damage) family.damage = ''
-    const all = sync.work === 'full' || left.length > 0
-    const stale = family.flows.take(wanted, all, left, settings)
+    const stale = family.flows.take(wanted, sync.work === 'full' || left.length > 0, left)
     // Rules of another mode, which go after the first sync, led clients until then: once more.
     if (family.left === undefined && left.length > 0) resync()
     family.left = family.left === undefined ? left : []
