@@ -206,9 +206,7 @@ export class Registry {
   }
 
   hasClusterIP(address: string): boolean {
-    for (const { clusterIPs } of this.#services.values())
-      if (clusterIPs.includes(address)) return true
-    return false
+    return [...this.#services.values()].some(one => one.clusterIPs.includes(address))
   }
 
   /** Addresses of the API servers' own endpoints. */
