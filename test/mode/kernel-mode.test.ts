@@ -379,8 +379,8 @@ t.test('flows stay at a lone endpoint that is not ready for a moment', async t =
 t.test('flows end where a policy silences a VIP on this node', async t => {
   const localDetector = { by: 'source', cidrs: ['10.1.0.0/24'] } as const
   const nodeAddresses = ['192.0.2.1']
-  const settings = () => ({ ...plainSettings, localDetector, nodeAddresses })
-  const { mode, forgotten } = setUp(t, { settings })
+  const own = { ...plainSettings, localDetector, nodeAddresses }
+  const { mode, forgotten } = setUp(t, { settings: () => own })
   const dns = servicePort('dns', {
     protocol: 'UDP',
     endpoints: [{ ...readyEndpoint('10.1.0.1'), port: 53 }],

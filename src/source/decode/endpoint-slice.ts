@@ -11,7 +11,7 @@ import {
   protocol,
   slicePortNumber,
   zoneName,
-  port,
+  port as portNumber,
   text,
 } from './fields.ts'
 import { decoderOf } from './decode-object.ts'
@@ -35,7 +35,11 @@ const flag = v.boolean(issue => `${show(issue.input)} is not true or false`)
 const slicePorts = <T extends v.GenericSchema<unknown, number>>(port: T) =>
   decisive(
     parts(
-      object({ name: decisive(portName, ''), protocol: decisive(protocol, 'TCP'), port }),
+      object({
+        name: decisive(portName, ''),
+        protocol: decisive(protocol, 'TCP'),
+        port,
+      }),
     ),
     [],
   )
@@ -104,7 +108,7 @@ const sliceChange = (body: Body, metadata: Metadata): Change => {
     serviceName: metadata.label(labels.serviceName) ?? '',
     family: familyIn(body),
     endpoints: present(body.endpoints).map(endpointSpec),
-    ports: present(body.ports).filter(({ port }) => port !== 0),
+    ports: present(body.ports).filter(one => one.port !== 0),
     lastChangeTriggerTime,
   }
   return { kind: 'EndpointSlice', namespace, name, object: slice }
@@ -192,7 +196,7 @@ const endpointsShape = object({
       object({
         addresses,
         notReadyAddresses: addresses,
-        ports: slicePorts(port),
+        ports: slicePorts(portNumber),
       }),
     ),
     [],

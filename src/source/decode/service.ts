@@ -237,11 +237,11 @@ const protocolsOf = ({ ports }: Body['spec']) =>
   ports?.includes(undefined) ? [] : present(ports).map(one => one.protocol)
 
 const portsOf = ({ ports }: Body['spec']): readonly ServicePortSpec[] =>
-  present(ports).map(({ name, protocol, port, nodePort }) => ({
-    name,
-    protocol,
-    port,
-    nodePort,
+  present(ports).map(one => ({
+    name: one.name,
+    protocol: one.protocol,
+    port: one.port,
+    nodePort: one.nodePort,
   }))
 
 /** Only a Service that can be reached from outside has one, whatever its type is called. */
@@ -252,7 +252,7 @@ const externalPolicy = ({ spec, status }: Body): TrafficPolicy => {
     type === 'NodePort' ||
     present(externalIPs).length > 0 ||
     vipIngress(status).length > 0 ||
-    present(ports).some(({ nodePort }) => nodePort !== 0)
+    present(ports).some(one => one.nodePort !== 0)
   return (accessible && externalTrafficPolicy) || 'Cluster'
 }
 

@@ -416,7 +416,7 @@ type ReadPage = (
  * list of one object; kube-proxy's role may not `get`.
  */
 const brokenHistory = async (
-  readPage: ReadPage,
+  read: ReadPage,
   store: ObjectStore,
   collection: Collection,
   resourceVersion: string,
@@ -425,7 +425,7 @@ const brokenHistory = async (
   let found: StoredObject | undefined
   const item = (raw: unknown) => (found = storedObject(raw, collection))
   const [place, query] = placeOf(collection, known)
-  const page = await readPage(place, query, item)
+  const page = await read(place, query, item)
   const behind = fallsBehind(page.resourceVersion, resourceVersion)
   if (behind !== '' || known === undefined) return behind
   return isSameHistory(known, found, resourceVersion)
