@@ -35,11 +35,7 @@ const flag = v.boolean(issue => `${show(issue.input)} is not true or false`)
 const slicePorts = <T extends v.GenericSchema<unknown, number>>(port: T) =>
   decisive(
     parts(
-      object({
-        name: decisive(portName, ''),
-        protocol: decisive(protocol, 'TCP'),
-        port,
-      }),
+      object({ name: decisive(portName, ''), protocol: decisive(protocol, 'TCP'), port }),
     ),
     [],
   )
