@@ -1,5 +1,6 @@
-import type { Endpoint, ServicePort, Target } from '../model/snapshot.ts'
-import { ipFamilies, type IpFamily } from '../util/ip.ts'
+import { readyEndpoint } from '../model/service.ts'
+import type { Endpoint, ServicePort, Target, Vip } from '../model/snapshot.ts'
+import { type AddressPort, ipFamilies, type IpFamily } from '../util/ip.ts'
 
 /** Whether something works here, found out by really doing it. */
 export interface Probe {
@@ -68,3 +69,46 @@ export const probedServicePort = (
     sourceRanges: undefined,
   }
 }
+
+/** All that a ServicePort can need: of policy Local, with affinity, refused. */
+export const sampleServicePorts = (
+  family: IpFamily,
+  address: string,
+): readonly ServicePort[] => {
+  const endpoints = [1, 2].map(port => endpointElsewhere({ address, port }))
+  const plain: ServicePort = {
+    ...probedServicePort(family, 'plain', endpoints),
+    vips: vipsAt(address, 1),
+    externalTrafficPolicy: 'Local',
+    sourceRanges: [address],
+  }
+  const refused: Target = { verdict: 'reject', endpoints: [] }
+  return [
+    plain,
+    { ...plain, key: 'sctp', protocol: 'SCTP' },
+    { ...plain, key: 'sticky', portName: 'sticky', protocol: 'UDP', affinityMs: 1000 },
+    {
+      ...plain,
+      key: 'refused',
+      vips: vipsAt(address, 3),
+      internal: refused,
+      external: { verdict: 'drop', endpoints: [] },
+      externalFromNode: refused,
+      reachable: [],
+    },
+  ]
+}
+
+/** One of each kind, at this port and the next. */
+const vipsAt = (address: string, port: number): readonly Vip[] => [
+  { kind: 'ClusterIP', address, port },
+  { kind: 'LoadBalancerIP', address, port: port + 1 },
+  { kind: 'NodePort', address, port },
+]
+
+/** Not on this node, where what goes back to its sender is masqueraded, too. */
+export const endpointElsewhere = ({ address, port }: AddressPort): Endpoint => ({
+  ...readyEndpoint(address),
+  nodeName: 'elsewhere',
+  port,
+})

@@ -70,7 +70,7 @@ export class KernelMode implements Mode {
     this.#families = new Families({ ...deps, object: `mode ${deps.name}` })
     this.#keeper = new RuleKeeper({
       ...deps,
-      flowChanges: () => new ServiceFlowChanges(),
+      flowChanges: () => new ServiceFlowChanges(deps.settings),
       stands: async (family, stands) => {
         if (family === 'IPv4') await deps.guard(stands)
       },
@@ -179,7 +179,12 @@ const annotationProblems = (
 
 /** Of Services in the kernel. */
 class ServiceFlowChanges implements FlowChanges<Snapshot> {
+  readonly #settings: KernelModeDeps['settings']
   #applied: readonly ServicePort[] = []
+
+  constructor(settings: KernelModeDeps['settings']) {
+    this.#settings = settings
+  }
 
   /**
    * VIPs of ServicePorts that are not the same objects as the last time, each with the endpoints
@@ -190,6 +195,7 @@ class ServiceFlowChanges implements FlowChanges<Snapshot> {
     all: boolean,
     left: readonly FlowVip[] = [],
   ): readonly FlowVip[] {
+    const settings = this.#settings(snapshot.family)
     const now = listOfServicePorts(snapshot)
     const { before, after } = listDiff(this.#applied, now)
     this.#applied = now
@@ -197,10 +203,11 @@ class ServiceFlowChanges implements FlowChanges<Snapshot> {
     const old = new Set(before)
     const had = new Map([
       ...left.map(one => [keyOf(one), one] as const),
-      ...vipsOf(before),
+      ...vipsOf(before, settings),
     ])
-    const vips = vipsOf(all ? now : after.filter(one => !old.has(one)))
-    const have = all ? vips : vipsOf(after)
+    const fresh = all ? now : after.filter(one => !old.has(one))
+    const vips = vipsOf(fresh, settings)
+    const have = all ? vips : vipsOf(after, settings)
     for (const [key, { protocol }] of vips)
       if (protocol === 'TCP' && !all && had.has(key)) vips.delete(key)
     for (const [key, vip] of had)
@@ -209,19 +216,36 @@ class ServiceFlowChanges implements FlowChanges<Snapshot> {
   }
 }
 
-const vipsOf = (servicePorts: readonly ServicePort[]): Map<string, FlowVip> => {
+const vipsOf = (
+  servicePorts: readonly ServicePort[],
+  settings: KernelSettings,
+): Map<string, FlowVip> => {
   const found = new Map<string, FlowVip>()
-  for (const { protocol, family, vips, endpoints, sourceRanges } of servicePorts) {
+  const inside = clientsInside(settings)
+  for (const servicePort of servicePorts) {
+    const { protocol, family, sourceRanges, internal, external } = servicePort
     if (protocol === 'SCTP') continue
-    const to = flowKeepers(endpoints)
-    for (const { kind, address, port } of vips) {
-      const clients = kind === 'LoadBalancerIP' ? sourceRanges : undefined
+    const keepers = flowKeepers(servicePort.endpoints)
+    for (const { kind, address, port } of servicePort.vips) {
+      const isInner = kind === 'ClusterIP'
+      // By policy Local.
+      const isSilent = (isInner ? internal : external).verdict === 'drop'
+      const to = isInner && isSilent ? [] : keepers
+      const ranges = kind === 'LoadBalancerIP' ? sourceRanges : undefined
+      const clients = (isSilent && inside) || ranges
       const known = isWildcard(address) ? undefined : address
       const vip: FlowVip = { family, protocol, address: known, port, to, clients }
       if (protocol === 'UDP' || to.length > 0) found.set(keyOf(vip), vip)
     }
   }
   return found
+}
+
+/** Whom policy Local does not concern: this host and its pods. Undefined where addresses don't tell. */
+const clientsInside = ({ localDetector, nodeAddresses }: KernelSettings) => {
+  const hosts = nodeAddresses.map(one => `${one}/${one.includes(':') ? 128 : 32}`)
+  if (localDetector.by === 'none') return hosts
+  return localDetector.by === 'source' ? [...localDetector.cidrs, ...hosts] : undefined
 }
 
 const keyOf = ({ protocol, address = '*', port }: FlowVip): string =>

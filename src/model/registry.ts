@@ -205,6 +205,16 @@ export class Registry {
     return [...new Set(all)].toSorted()
   }
 
+  hasClusterIP(address: string): boolean {
+    return [...this.#services.values()].some(one => one.clusterIPs.includes(address))
+  }
+
+  /** Addresses of the API servers' own endpoints. */
+  apiServers(): readonly string[] {
+    const slices = this.#endpoints.slicesOf(apiService)
+    return slices.flatMap(({ endpoints }) => endpoints.map(({ address }) => address))
+  }
+
   /** What came since the last checkout and is not in effect yet. */
   pending(): PendingChanges {
     return this.#changes.pending()

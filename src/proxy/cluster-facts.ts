@@ -6,7 +6,7 @@ import type { ModeName, KernelOptions } from '../mode/mode.ts'
 import type { Problem, Snapshot } from '../model/snapshot.ts'
 import { serverAt } from '../source/routes/own-resolver.ts'
 import type { Source } from '../source/source.ts'
-import { type Cidr, cidrContains, parseCidr } from '../util/cidr.ts'
+import { cidrContains, parseCidr } from '../util/cidr.ts'
 import { familyOf, type IpFamily, ipFamilies, isLoopback } from '../util/ip.ts'
 import type { ClusterFacts, NodeParts, ProxyOptions } from './options.ts'
 
@@ -19,29 +19,48 @@ export const clusterFacts = (
   const nodePorts = nodePortWords(options)
   // Which the API will have: kube-proxy does not start without (NewNodeManager).
   const untilKnown = nodePorts.map(word => (word === 'primary' ? 'localhost' : word))
+  const elsewhere = () =>
+    new Map([
+      ...Array.from(registry.otherNodes(), ofNode),
+      ...resolvers().map(({ address }) => [address, 'a resolver of this host'] as const),
+      ...(source.dials?.() ?? []).map(
+        ({ address }) => [address, 'where this node reaches the API server'] as const,
+      ),
+    ])
+  const serviceCidrs = () => [...(options.serviceCidr ?? []), ...registry.serviceCIDRs()]
+  /** What of a host is in a service range, and would be cut off with all that is no ClusterIP there; '' for nothing. */
+  const hostIn = (range: string): string => {
+    const cidr = parseCidr(range)
+    const own = registry.lastKnownNode()?.addresses ?? []
+    const hosts = [
+      ...elsewhere(),
+      ...own.map(address => [address, 'an address of this Node'] as const),
+      ...registry.apiServers().map(address => [address, 'an API server'] as const),
+    ]
+    const isHost = (one: string) =>
+      cidr !== undefined && cidrContains(cidr, one) && !registry.hasClusterIP(one)
+    return hosts.find(([address]) => isHost(address))?.join(', ') ?? ''
+  }
   return {
     nodeName,
     podCidrs: () => [
       ...clusterCidrs,
       ...(nodeCidrs ? (registry.lastKnownNode()?.podCIDRs ?? []) : []),
     ],
-    serviceCidrs: () => [...(options.serviceCidr ?? []), ...registry.serviceCIDRs()],
+    serviceCidrs: () => serviceCidrs().filter(range => hostIn(range) === ''),
+    serviceCidrProblems: () =>
+      serviceCidrs().flatMap(range => {
+        const host = hostIn(range)
+        const message = `is not taken as a whole, only the ClusterIPs that Services have: it holds ${host}, which would be out of reach`
+        return host === '' ? [] : [{ object: 'service CIDR', field: range, message }]
+      }),
     nodePortCidrs: family => {
       const own = primaryAddresses(registry.lastKnownNode()?.addresses ?? [])
       const waits = own.length === 0 && whyNoNode !== undefined
       return nodePortCidrs(waits ? untilKnown : nodePorts, own)(family)
     },
     nodePortCidrsOfAnyNode: nodePortCidrsOfAnyNode(nodePorts),
-    elsewhere: () =>
-      new Map([
-        ...Array.from(registry.otherNodes(), ofNode),
-        ...resolvers().map(
-          ({ address }) => [address, 'a resolver of this host'] as const,
-        ),
-        ...(source.dials?.() ?? []).map(
-          ({ address }) => [address, 'where this node reaches the API server'] as const,
-        ),
-      ]),
+    elsewhere,
   }
 }
 
@@ -73,7 +92,7 @@ export const healthCheckAddresses = (
   family: IpFamily,
   snapshots: readonly Snapshot[],
 ): readonly string[] | undefined => {
-  const cidrs = cidrsOf(family)?.flatMap(text => parseCidr(text) ?? [])
+  const cidrs = cidrsOf(family)
   return cidrs && addressesIn(cidrs, family, snapshots)
 }
 
@@ -83,8 +102,7 @@ export const nodePortAddresses = (
   snapshots: readonly Snapshot[],
 ): readonly string[] => [
   ...ipFamilies.flatMap(family => {
-    const cidrs = cidrsOf(family)?.flatMap(text => parseCidr(text) ?? [])
-    const all = addressesIn(cidrs, family, snapshots)
+    const all = addressesIn(cidrsOf(family), family, snapshots)
     return all.filter(address => !isLoopback(address))
   }),
   '127.0.0.1',
@@ -110,8 +128,7 @@ export const nodePortProblems = (
 ): readonly Problem[] => {
   const limited = ipFamilies.filter(family => cidrsOf(family) !== undefined)
   const barren = limited.filter(family => {
-    const cidrs = cidrsOf(family)?.flatMap(text => parseCidr(text) ?? [])
-    const all = addressesIn(cidrs, family, snapshots)
+    const all = addressesIn(cidrsOf(family), family, snapshots)
     return all.every(address => isLoopback(address) && !hasLoopback(family))
   })
   return barren
@@ -134,13 +151,15 @@ const hasNodePorts = (family: IpFamily, snapshots: readonly Snapshot[]): boolean
   )
 
 const addressesIn = (
-  cidrs: readonly Cidr[] | undefined,
+  texts: readonly string[] | undefined,
   family: IpFamily,
   snapshots: readonly Snapshot[],
-): readonly string[] =>
-  nodeAddresses(family, vipsOf(snapshots)).filter(
+): readonly string[] => {
+  const cidrs = texts?.flatMap(text => parseCidr(text) ?? [])
+  return nodeAddresses(family, vipsOf(snapshots)).filter(
     address => cidrs === undefined || cidrs.some(cidr => cidrContains(cidr, address)),
   )
+}
 
 /** The first of each family: a Node lists its primary addresses first. */
 const primaryAddresses = (addresses: readonly string[]): readonly string[] =>

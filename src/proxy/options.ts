@@ -1,5 +1,6 @@
 import type { CaptureName } from '../capture/capture.ts'
 import type { PortRange } from '../capture/proxy-ports.ts'
+import type { Problem } from '../model/snapshot.ts'
 import type { ModeRequest } from '../mode/fallback-mode.ts'
 import type { ModeName, Periods, KernelOptions } from '../mode/mode.ts'
 import type { OperatorOrders } from '../mode/operator-orders.ts'
@@ -92,8 +93,9 @@ export interface ClusterFacts {
   readonly nodeName: string
   /** Of pods that count as this node's clients, in both families. */
   readonly podCidrs: () => readonly string[]
-  /** Where ClusterIPs come from: --service-cidr and ServiceCIDR objects. */
+  /** Where ClusterIPs come from: --service-cidr and ServiceCIDR objects, without those that hold a host. */
   readonly serviceCidrs: () => readonly string[]
+  readonly serviceCidrProblems: () => readonly Problem[]
   /** Where node ports are; undefined: on all addresses of the family. */
   readonly nodePortCidrs: (family: IpFamily) => readonly string[] | undefined
   /** Addresses that are somewhere else, by what they are: made this host's own they would be lost. */

@@ -257,6 +257,7 @@ const createControl = (deps: ControlDeps) => {
     ...connectTime.problems(),
     ...healthChecks.problems,
     ...deps.serverProblems(),
+    ...facts.serviceCidrProblems(),
     ...nodePortProblems(
       facts.nodePortCidrs,
       onLoopback(mode.name, options.kernel),

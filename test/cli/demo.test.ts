@@ -8,10 +8,15 @@ import t, { type Test } from 'tap'
 import { exampleManifest, proxyOver } from '../../src/cli/demo.ts'
 import { parseOptions } from '../../src/config/parse.ts'
 import { bars } from '../../src/demo/sections.ts'
-import { figuresHeader, figuresLine, figuresOf } from '../../src/demo/live.ts'
 import { answersOn } from '../../src/demo/demo-source.ts'
 import { planOf } from '../../src/demo/plan.ts'
-import { runDemo, type DemoDeps } from '../../src/demo/run-demo.ts'
+import {
+  figuresHeader,
+  figuresLine,
+  figuresOf,
+  runDemo,
+  type DemoDeps,
+} from '../../src/demo/run-demo.ts'
 import { createScreen } from '../../src/demo/screen.ts'
 import { flaky, spread, sticky } from '../../src/demo/sections.ts'
 import type { EndpointSlice, SlicePort } from '../../src/model/service.ts'

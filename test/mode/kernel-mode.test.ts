@@ -376,6 +376,29 @@ t.test('flows stay at a lone endpoint that is not ready for a moment', async t =
   t.match(forgotten.at(-1), [{ to: [] }])
 })
 
+t.test('flows end where a policy silences a VIP on this node', async t => {
+  const localDetector = { by: 'source', cidrs: ['10.1.0.0/24'] } as const
+  const nodeAddresses = ['192.0.2.1']
+  const own = { ...plainSettings, localDetector, nodeAddresses }
+  const { mode, forgotten } = setUp(t, { settings: () => own })
+  const dns = servicePort('dns', {
+    protocol: 'UDP',
+    endpoints: [{ ...readyEndpoint('10.1.0.1'), port: 53 }],
+    vips: [
+      { kind: 'ClusterIP', address: '10.0.0.53', port: 53 },
+      { kind: 'ExternalIP', address: '203.0.113.5', port: 53 },
+    ],
+  })
+  const [silent, to] = [{ verdict: 'drop', endpoints: [] } as const, dns.endpoints]
+  await mode.sync([snapshot('IPv4', { ...dns, external: silent })])
+  t.match(forgotten.at(-1), [
+    { to, clients: undefined },
+    { to, clients: ['10.1.0.0/24', '192.0.2.1/32'] },
+  ])
+  await mode.sync([snapshot('IPv4', { ...dns, internal: silent })])
+  t.match(forgotten.at(-1), [{ to: [] }, { to, clients: undefined }])
+})
+
 t.test('flows wait for rules: a sync that failed ends none', async t => {
   const { mode, v4, forgotten } = setUp(t)
   const dns = lookedUp()

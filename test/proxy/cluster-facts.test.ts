@@ -8,7 +8,7 @@ import {
   onLoopback,
 } from '../../src/proxy/cluster-facts.ts'
 import { noNode } from '../../src/proxy/options.ts'
-import { gone, node, portSpec, put, service } from '../support/objects.ts'
+import { gone, node, portSpec, put, service, slice } from '../support/objects.ts'
 
 t.test(
   'node ports on the primary addresses wait for the Node, and stay there',
@@ -94,4 +94,34 @@ t.test('addresses of this host are those of its interfaces', async t => {
   })()
   t.equal(hostHas('127.0.0.1', source), true)
   t.equal(hostHas('192.0.2.7', source), false)
+})
+
+t.test('a service range that holds a host is not one that is taken whole', async t => {
+  const registry = new Registry({ nodeName: 'n1' })
+  const dials = [{ address: '10.96.0.1', port: 443 }]
+  const options = { serviceCidr: ['10.96.0.0/16'] }
+  const ofFiles = { ...noNode, nodeName: 'n1' }
+  const facts = clusterFacts(ofFiles, registry, options, { dials: () => dials })
+  t.same(facts.serviceCidrs(), [])
+  registry.apply([put(service('kubernetes', { clusterIPs: ['10.96.0.1'] }))])
+  t.same(facts.serviceCidrs(), options.serviceCidr, 'the API server by its ClusterIP')
+  t.same(facts.serviceCidrProblems(), [])
+  const changes = [
+    [
+      put(node('n1', { addresses: ['10.96.3.1'] })),
+      put(node('n1', { addresses: ['192.0.2.1'] })),
+    ],
+    [put(node('n2', { addresses: ['10.96.3.2'] })), gone('Node', 'n2')],
+    [
+      put(slice(['10.96.3.3'], { serviceName: 'kubernetes' })),
+      gone('EndpointSlice', 'web-1'),
+    ],
+  ] as const
+  for (const [come, go] of changes) {
+    registry.apply([come])
+    t.same(facts.serviceCidrs(), [])
+    t.match(facts.serviceCidrProblems(), [{ field: '10.96.0.0/16' }])
+    registry.apply([go])
+    t.same(facts.serviceCidrs(), options.serviceCidr)
+  }
 })

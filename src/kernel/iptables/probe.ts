@@ -2,9 +2,8 @@ import type { IpFamily } from '../../util/ip.ts'
 import { type RunTool, ToolError } from '../run-tool.ts'
 import { type Backend, isBusy } from '../xtables/backend.ts'
 import { type Samples, takes, tryLines } from '../xtables/try-lines.ts'
-import { readyEndpoint } from '../../model/service.ts'
-import type { Endpoint, ServicePort, Snapshot, Target } from '../../model/snapshot.ts'
-import { probedServicePort } from '../probe.ts'
+import type { Snapshot } from '../../model/snapshot.ts'
+import { sampleServicePorts } from '../probe.ts'
 import { type KernelSettings, plainSettings } from '../proxier.ts'
 import { tableNames } from '../xtables/wanted.ts'
 import { fullRules } from './full-rules.ts'
@@ -89,38 +88,11 @@ const settingsOf = (address: string): KernelSettings => ({
   localDetector: { by: 'source', cidrs: [address] },
 })
 
-/** One port by TCP and one by UDP, that has all a ServicePort can have; one refused. */
+/** SCTP is found out apart. */
 const sampleOf = (family: IpFamily, address: string): Snapshot => {
-  const endpoints = [endpointOf(address, 1), endpointOf(address, 2)]
-  const refused: Target = { verdict: 'reject', endpoints: [] }
-  const tcp: ServicePort = {
-    ...probedServicePort(family, 'tcp', endpoints),
-    vips: [
-      { kind: 'ClusterIP', address, port: 1 },
-      { kind: 'LoadBalancerIP', address, port: 1 },
-      { kind: 'NodePort', address, port: 1 },
-    ],
-    affinityMs: 1000,
-    externalTrafficPolicy: 'Local',
-    external: { verdict: 'drop', endpoints: [] },
-    sourceRanges: [address],
-  }
-  const udp: ServicePort = { ...tcp, key: 'udp', protocol: 'UDP', affinityMs: 0 }
-  const none: ServicePort = {
-    ...tcp,
-    key: 'none',
-    endpoints: [],
-    internal: refused,
-    external: refused,
-    externalFromNode: refused,
-    reachable: [],
-  }
-  const servicePorts = new Map([tcp, udp, none].map(each => [each.key, each]))
+  const all = sampleServicePorts(family, address)
+  const served = all.filter(({ protocol }) => protocol !== 'SCTP')
+  const servicePorts = new Map(served.map(each => [each.key, each]))
   const check = { namespace: 'usher', serviceName: 'probe', port: 1, localReady: 0 }
   return { family, servicePorts, healthChecks: new Map([['usher/probe', check]]) }
 }
-
-const endpointOf = (address: string, port: number): Endpoint => ({
-  ...readyEndpoint(address),
-  port,
-})

@@ -12,15 +12,13 @@ import {
 import type { RunTool } from '../run-tool.ts'
 import type { Form } from './compile.ts'
 import { NftablesProxier } from './nftables-proxier.ts'
-import type {
-  Endpoint,
-  ServicePort,
-  Snapshot,
-  Target,
-  Vip,
-} from '../../model/snapshot.ts'
-import { readyEndpoint } from '../../model/service.ts'
-import { type Probe, probedServicePort } from '../probe.ts'
+import type { ServicePort, Snapshot } from '../../model/snapshot.ts'
+import {
+  type Probe,
+  endpointElsewhere,
+  probedServicePort,
+  sampleServicePorts,
+} from '../probe.ts'
 
 export interface NftablesKindDeps {
   readonly run: RunTool
@@ -117,7 +115,7 @@ const tryForm = (
   const proxier = new NftablesProxier(family, deps)
   return packetProbe(family, async (from, to) => {
     const settings = settingsOf(family)
-    const before = sample(family)
+    const before = sampleServicePorts(family, unused[family])
     await proxier.sync(snapshotOf(family, before), settings)
     // Once more as a whole, as when settings change.
     const unmarked = { ...settings, localDetector: { by: 'none' } } as const
@@ -147,54 +145,13 @@ const snapshotOf = (family: IpFamily, all: readonly ServicePort[]): Snapshot => 
   healthChecks: new Map(),
 })
 
-/** All that a ServicePort can need: of policy Local, with affinity, refused. */
-const sample = (family: IpFamily): readonly ServicePort[] => {
-  const address = unused[family]
-  const endpoints = [endpointOf({ address, port: 1 }), endpointOf({ address, port: 2 })]
-  const plain: ServicePort = {
-    ...probedServicePort(family, 'plain', endpoints),
-    vips: vipsAt(address, 1),
-    externalTrafficPolicy: 'Local',
-    sourceRanges: [address],
-  }
-  const refused: Target = { verdict: 'reject', endpoints: [] }
-  return [
-    plain,
-    { ...plain, key: 'sctp', protocol: 'SCTP' },
-    { ...plain, key: 'sticky', portName: 'sticky', protocol: 'UDP', affinityMs: 1000 },
-    {
-      ...plain,
-      key: 'refused',
-      vips: vipsAt(address, 3),
-      internal: refused,
-      external: { verdict: 'drop', endpoints: [] },
-      externalFromNode: refused,
-      reachable: [],
-    },
-  ]
-}
-
-/** One of each kind, at this port and the next. */
-const vipsAt = (address: string, port: number): readonly Vip[] => [
-  { kind: 'ClusterIP', address, port },
-  { kind: 'LoadBalancerIP', address, port: port + 1 },
-  { kind: 'NodePort', address, port },
-]
-
 /**
  * The one that a connection is to follow, by the way of outside clients: the node's own are
  * masqueraded, and IPv4's loopback has no address for that.
  */
 const led = (family: IpFamily, from: AddressPort, to: AddressPort): ServicePort => ({
-  ...probedServicePort(family, 'led', [endpointOf(to)]),
+  ...probedServicePort(family, 'led', [endpointElsewhere(to)]),
   vips: [{ kind: 'ExternalIP', ...from }],
   externalTrafficPolicy: 'Local',
   externalFromNode: { verdict: 'drop', endpoints: [] },
-})
-
-/** Not on this node, where what goes back to its sender is masqueraded, too. */
-const endpointOf = ({ address, port }: AddressPort): Endpoint => ({
-  ...readyEndpoint(address),
-  nodeName: 'elsewhere',
-  port,
 })

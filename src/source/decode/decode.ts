@@ -1,7 +1,6 @@
 import { printable, peek } from '../../util/printable.ts'
 import type { Decode, DecodedObject } from './decode-object.ts'
-import { decodeEndpointSlice } from './endpoint-slice.ts'
-import { decodeEndpoints } from './endpoints.ts'
+import { decodeEndpoints, decodeEndpointSlice } from './endpoint-slice.ts'
 import { decodeNode, decodeServiceCIDR } from './node.ts'
 import { decodeService } from './service.ts'
 

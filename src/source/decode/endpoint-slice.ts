@@ -1,6 +1,6 @@
 import * as v from 'valibot'
 import type { Change, EndpointSlice, EndpointSpec } from '../../model/service.ts'
-import { familyOf, type IpFamily } from '../../util/ip.ts'
+import { familyOf, type IpFamily, ipFamilies } from '../../util/ip.ts'
 import {
   isDnsSubdomain,
   addressFault,
@@ -11,6 +11,8 @@ import {
   protocol,
   slicePortNumber,
   zoneName,
+  port as portNumber,
+  text,
 } from './fields.ts'
 import { decoderOf } from './decode-object.ts'
 import { labels, type Metadata } from './metadata.ts'
@@ -29,7 +31,7 @@ const hints = (name: v.GenericSchema<string>) => v.nullish(parts(object({ name }
 const flag = v.boolean(issue => `${show(issue.input)} is not true or false`)
 
 /** Of which the number may be left out, or not. */
-export const slicePorts = <T extends v.GenericSchema<unknown, number>>(port: T) =>
+const slicePorts = <T extends v.GenericSchema<unknown, number>>(port: T) =>
   decisive(
     parts(
       object({ name: decisive(portName, ''), protocol: decisive(protocol, 'TCP'), port }),
@@ -93,7 +95,7 @@ export const decodeEndpointSlice = decoderOf({
   changes: (body, metadata) => [sliceChange(body, metadata)],
 })
 
-export const sliceChange = (body: Body, metadata: Metadata): Change => {
+const sliceChange = (body: Body, metadata: Metadata): Change => {
   const { namespace, name, lastChangeTriggerTime } = metadata
   const slice: EndpointSlice = {
     namespace,
@@ -101,7 +103,7 @@ export const sliceChange = (body: Body, metadata: Metadata): Change => {
     serviceName: metadata.label(labels.serviceName) ?? '',
     family: familyIn(body),
     endpoints: present(body.endpoints).map(endpointSpec),
-    ports: present(body.ports).filter(({ port }) => port !== 0),
+    ports: present(body.ports).filter(one => one.port !== 0),
     lastChangeTriggerTime,
   }
   return { kind: 'EndpointSlice', namespace, name, object: slice }
@@ -118,7 +120,7 @@ const familyIn = ({ addressType, endpoints }: Body): IpFamily =>
 const ipOf = (given: unknown): string =>
   (typeof given === 'string' && objectIp(given)) || ''
 
-export const ignoredAsHeadless = (metadata: Metadata): string =>
+const ignoredAsHeadless = (metadata: Metadata): string =>
   metadata.label(labels.headless) === undefined
     ? ''
     : `the label ${labels.headless} makes it headless`
@@ -142,10 +144,7 @@ const endpointFaults = (body: Body): Fault[] => {
 }
 
 /** Why an endpoint's address can't be used in a slice of this family; '' when it can. */
-export const endpointAddressFault = (
-  given: unknown,
-  family: IpFamily | undefined,
-): string => {
+const endpointAddressFault = (given: unknown, family: IpFamily | undefined): string => {
   if (given === undefined) return 'is missing; an endpoint needs an address'
   const fault =
     typeof given === 'string' ? addressFault(given) : isNot('text')({ input: given })
@@ -183,3 +182,77 @@ const endpointSpec = (given: RawEndpoint): EndpointSpec => ({
 const hintNames = (
   given: readonly ({ readonly name: string } | undefined)[] | null | undefined,
 ): readonly string[] => (given ? present(given).flatMap(({ name }) => name || []) : none)
+
+const addresses = decisive(parts(object({ ip: text, nodeName: v.nullish(nodeName) })), [])
+
+const endpointsShape = object({
+  subsets: decisive(
+    parts(
+      object({
+        addresses,
+        notReadyAddresses: addresses,
+        ports: slicePorts(portNumber),
+      }),
+    ),
+    [],
+  ),
+})
+
+type Subset = NonNullable<v.InferOutput<typeof endpointsShape>['subsets'][number]>
+
+const addressParts = ['addresses', 'notReadyAddresses'] as const
+
+/**
+ * A v1 Endpoints (deprecated since Kubernetes 1.33, KEP-4974, and still what people write
+ * by hand) as EndpointSlices: one for each subset and family, named
+ * `endpoints/<name>/<subset>/<family>`, which no slice of the API can be called.
+ */
+export const decodeEndpoints = decoderOf({
+  kind: 'Endpoints',
+  namespaced: true,
+  ignored: ignoredAsHeadless,
+  shape: endpointsShape,
+  faults: ({ subsets }) =>
+    addressFaults(subsets, (field, ip) =>
+      faultIf(field, endpointAddressFault(ip, undefined)),
+    ),
+  invalid: ({ subsets }) => addressFaults(subsets, specialAddressFaults),
+  unread: ({ subsets }) =>
+    allLeftOut(subsets) ||
+    allLeftOut(present(subsets).flatMap(({ ports }) => ports)) ||
+    allLeftOut(present(subsets).flatMap(one => addressParts.flatMap(part => one[part]))),
+  changes: ({ subsets }, metadata) =>
+    subsets.flatMap((subset, i) => (subset ? slicesOf(subset, i, metadata) : [])),
+})
+
+const addressFaults = (
+  subsets: readonly (Subset | undefined)[],
+  faultsOf: (field: string, ip: string) => readonly Fault[],
+): Fault[] =>
+  subsets.flatMap((subset, i) =>
+    addressParts.flatMap(part =>
+      (subset?.[part] ?? []).flatMap((one, j) =>
+        one ? faultsOf(`subsets[${i}].${part}[${j}].ip`, one.ip) : [],
+      ),
+    ),
+  )
+
+const slicesOf = (subset: Subset, i: number, metadata: Metadata): Change[] =>
+  ipFamilies.flatMap(addressType => {
+    const endpoints = addressParts.flatMap(part =>
+      present(subset[part])
+        .filter(({ ip }) => familyOf(objectIp(ip) ?? '') === addressType)
+        .map(({ ip, nodeName: node }) => {
+          const ready = part === 'addresses'
+          return {
+            addresses: [ip],
+            conditions: { ready, serving: ready },
+            nodeName: node,
+          }
+        }),
+    )
+    if (endpoints.length === 0) return []
+    const name = `endpoints/${metadata.name}/${i}/${addressType}`
+    const ofSlice = { ...metadata, name, label: () => metadata.name }
+    return sliceChange({ addressType, endpoints, ports: subset.ports }, ofSlice)
+  })
