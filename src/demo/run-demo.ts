@@ -258,7 +258,7 @@ const waited = (ms: number, signal: AbortSignal): Promise<boolean> =>
   sleep(ms, true, { signal }).catch(() => false)
 
 /** Sends gentle traffic and shows a line of figures a second until `stop`. */
-export const live = async (deps: LiveDeps): Promise<void> => {
+const live = async (deps: LiveDeps): Promise<void> => {
   const { stage, screen, clock, stop, everyMs } = deps
   const failures: string[] = []
   const background = startBackground(stage, clock, text => void failures.push(text))
