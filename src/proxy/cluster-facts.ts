@@ -27,19 +27,22 @@ export const clusterFacts = (
         ({ address }) => [address, 'where this node reaches the API server'] as const,
       ),
     ])
-  const serviceCidrs = () => [...(options.serviceCidr ?? []), ...registry.serviceCIDRs()]
-  /** What of a host is in a service range, and would be cut off with all that is no ClusterIP there; '' for nothing. */
-  const hostIn = (range: string): string => {
-    const cidr = parseCidr(range)
+  /** Each with what of a host is in it, and would be cut off with all that is no ClusterIP there, if anything. */
+  const serviceRanges = () => {
+    const ranges = [...(options.serviceCidr ?? []), ...registry.serviceCIDRs()]
+    if (ranges.length === 0) return []
     const own = registry.lastKnownNode()?.addresses ?? []
     const hosts = [
       ...elsewhere(),
       ...own.map(address => [address, 'an address of this Node'] as const),
       ...registry.apiServers().map(address => [address, 'an API server'] as const),
     ]
-    const isHost = (one: string) =>
-      cidr !== undefined && cidrContains(cidr, one) && !registry.hasClusterIP(one)
-    return hosts.find(([address]) => isHost(address))?.join(', ') ?? ''
+    return ranges.map(range => {
+      const cidr = parseCidr(range)
+      const isHost = (one: string) =>
+        cidr !== undefined && cidrContains(cidr, one) && !registry.hasClusterIP(one)
+      return [range, hosts.find(([one]) => isHost(one))?.join(', ')] as const
+    })
   }
   return {
     nodeName,
@@ -47,12 +50,11 @@ export const clusterFacts = (
       ...clusterCidrs,
       ...(nodeCidrs ? (registry.lastKnownNode()?.podCIDRs ?? []) : []),
     ],
-    serviceCidrs: () => serviceCidrs().filter(range => hostIn(range) === ''),
+    serviceCidrs: () => serviceRanges().flatMap(([range, host]) => (host ? [] : [range])),
     serviceCidrProblems: () =>
-      serviceCidrs().flatMap(range => {
-        const host = hostIn(range)
+      serviceRanges().flatMap(([range, host]) => {
         const message = `is not taken as a whole, only the ClusterIPs that Services have: it holds ${host}, which would be out of reach`
-        return host === '' ? [] : [{ object: 'service CIDR', field: range, message }]
+        return host ? [{ object: 'service CIDR', field: range, message }] : []
       }),
     nodePortCidrs: family => {
       const own = primaryAddresses(registry.lastKnownNode()?.addresses ?? [])

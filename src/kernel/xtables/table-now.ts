@@ -187,13 +187,13 @@ const hiddenChain = async (
   const asked: SavedRule[] = []
   let isSure = true
   const rest = texts.filter(each => !found.has(each))
-  if ((await isThere(backend, table, rest)) === true) asked.push(...rest.map(parseRule))
-  else
-    for (const text of rest) {
-      const answer = await isThere(backend, table, [text])
-      if (answer === true) asked.push(parseRule(text))
-      isSure &&= answer !== undefined
-    }
+  const together = await isThere(backend, table, rest)
+  const isTold = together === true || rest.length === 1
+  for (const text of rest) {
+    const answer = isTold ? together : await isThere(backend, table, [text])
+    if (answer === true) asked.push(parseRule(text))
+    isSure &&= answer !== undefined
+  }
   if (!isSure && !all) return hiddenChain(backend, table, chain, jumps, true)
   const isKnown = isSure || read !== undefined
   return { chain, rules: [...(read ?? []), ...asked], isSure: isKnown }
