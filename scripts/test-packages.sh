@@ -8,6 +8,7 @@
 #   test-packages.sh --kernel   print the folder of the unpacked kernel, there or not
 #   test-packages.sh --helm     print the path of helm, there or not
 #   test-packages.sh --wine     fetch what `npm run test:wine` needs, and nothing else
+#   test-packages.sh --cluster  fetch what `npm run test:cluster` needs, and nothing else
 #
 # USHER_TEST_PACKAGES=no leaves the machine as it is.
 set -uo pipefail
@@ -22,6 +23,8 @@ installed=(iproute2 nftables iptables conntrack haproxy nginx-light libnginx-mod
   openssl prometheus chromium zsh fish mandoc man-db systemd python3-minimal)
 [[ $(uname -m) == x86_64 ]] && installed+=(qemu-system-x86 busybox-static)
 [[ ${1-} == --wine ]] && installed=(wine wine64)
+[[ ${1-} == --cluster ]] && installed=(runc containernetworking-plugins iptables nftables conntrack ipset iproute2 ethtool
+  socat busybox-static curl wget bind9-dnsutils netcat-openbsd openssl)
 cache=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/usher-tests
 kernel=$cache/kernel
 helm=$cache/helm
@@ -123,8 +126,8 @@ command -v apt-get >/dev/null && [[ ${USHER_TEST_PACKAGES-} != no ]] || {
 }
 
 mapfile -t missing < <(missing_packages)
-wants_kernel=$([[ ${1-} != --wine && $(uname -m) == x86_64 && ! -d $kernel ]] && echo yes)
-wants_helm=$([[ ${1-} != --wine && $(uname -m) == x86_64 && ! -x $helm ]] && ! command -v helm >/dev/null && echo yes)
+wants_kernel=$([[ $# == 0 && $(uname -m) == x86_64 && ! -d $kernel ]] && echo yes)
+wants_helm=$([[ $# == 0 && $(uname -m) == x86_64 && ! -x $helm ]] && ! command -v helm >/dev/null && echo yes)
 [[ ${#missing[@]} -gt 0 || $wants_kernel || $wants_helm ]] || exit 0
 
 # Debian would start haproxy, nginx, Prometheus and the databases at once; only what is there already may start.
@@ -152,6 +155,7 @@ for package in $(missing_packages); do
   case $package in
     qemu-* | busybox-*) skipped "$package is missing" "$machine" ;;
     postgresql | redis-* | mariadb-*) skipped "$package is missing" "$servers" ;;
+    runc | containernetworking-plugins | socat | ethtool) skipped "$package is missing" 'a real cluster (npm run test:cluster)' ;;
     wine*) skipped "$package is missing" "$windows" ;;
     haproxy | *nginx* | wrk) skipped "$package is missing" "$peers" ;;
     dnsmasq-base) skipped "$package is missing" 'a real DNS server (test/source/routes)' ;;
@@ -165,5 +169,5 @@ for package in $(missing_packages); do
     *) skipped "$package is missing" "$namespaces and $machine" ;;
   esac
 done
-[[ ${1-} == --wine || $(uname -m) == x86_64 ]] || skipped 'not an x86-64 machine' "$machine"
+[[ $# -gt 0 || $(uname -m) == x86_64 ]] || skipped 'not an x86-64 machine' "$machine"
 exit 0

@@ -46,7 +46,6 @@ export const measure = async (
       `--bind-address=${host}`,
       `--healthz-bind-address=${healthz}`,
       `--metrics-bind-address=${metrics}`,
-      '--min-sync-period=0',
       '--drain-timeout=0',
     ])
     closers.push(() => usher.stop())

@@ -25,7 +25,7 @@ export interface ControlOptions {
   readonly modeChanges: number
   /** Words of which one is in the name of each that is measured; none for all. */
   readonly modeTargets: readonly string[]
-  /** Seconds for which changes come without end, and the shortest time between syncs. */
+  /** Seconds for which changes come without end, and --min-sync-period then, in milliseconds. */
   readonly modeStream: number
   readonly modeMinSync: number
   /** The folder for figures and report. */
@@ -60,7 +60,7 @@ connect-time steering over its tables.
                      (default 100)
   --mode-stream S    for how many seconds endpoints change all the time, --changes of them
                      a second; 0 for not at all (default 60)
-  --mode-min-sync MS the shortest time between two syncs then (default 50)
+  --mode-min-sync MS --min-sync-period then (default 1000, as Usher's)
   --mode-targets WORD,...
                      only those that have one of these in their names, as nftables,
                      'iptables (nft)' or kube-proxy; without it all, kube-proxy's layout
@@ -91,7 +91,7 @@ export const parseControlOptions = (argv: readonly string[]): ControlOptions => 
       'mode-endpoints': { type: 'string', default: '2' },
       'mode-changes': { type: 'string', default: '100' },
       'mode-stream': { type: 'string', default: '60' },
-      'mode-min-sync': { type: 'string', default: '50' },
+      'mode-min-sync': { type: 'string', default: '1000' },
       'mode-targets': { type: 'string', default: '' },
       output: { type: 'string', default: 'results' },
       help: { type: 'boolean', default: false },

@@ -17,7 +17,7 @@ const usher: TargetRecord = {
   name: usherName,
   title: 'Usher as a process, relay and all, without a capture',
   kind: 'usher',
-  command: 'usher run --capture none --min-sync-period=0 --drain-timeout=0',
+  command: 'usher run --capture none --drain-timeout=0',
   config: '',
 }
 

@@ -25,7 +25,8 @@ const ofNftables: Readonly<
   '5000x50': { first: [['wall', 5000]], full: [['wall', 5000]] },
   '10000x2': {
     stream: [
-      ['p99', 100],
+      // Four times a round, and that round: by the pace that users get.
+      ['p99', 150],
       ['cores', 0.5],
     ],
   },

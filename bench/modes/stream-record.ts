@@ -30,7 +30,7 @@ export const streamScenarios = (
       name: `modes-stream-${services}`,
       group: `Kernel modes, ${many} Services`,
       title: `${perSecond} endpoint changes a second for ${seconds} s, ${many} Services of ${endpoints} endpoints`,
-      about: `From each change to the end of the sync that wrote it. Changes that come meanwhile are taken together by the next one; at least ${minSyncMs} ms lie between two (--min-sync-period). CPU time is that of the process that syncs and of its tools, nft monitor among them.`,
+      about: `From each change to the end of the sync that wrote it. Changes that come meanwhile are taken together by the next one; it waits by what the one before cost, for ${minSyncMs} ms at most (--min-sync-period). CPU time is that of the process that syncs and of its tools, nft monitor among them.`,
       metrics,
       notes: [],
       goals: streams.flatMap(([proxier]) => goalsOf(proxier, 'stream', wish)),

@@ -45,7 +45,7 @@ const applied = (
     }
     const runner = new SyncRunner({
       clock,
-      minMs: minSyncMs,
+      mostWaitMs: minSyncMs,
       maxMs: Infinity,
       sync: async () => {
         const taken = waiting

@@ -35,6 +35,8 @@ const byRules = (tables: RuleTables): Capture => {
     proxyAddress: () => proxyAddressOf.IPv4,
     listen: { place: async servicePorts => servicePorts.map(placedIn(known)) },
     prepare: async () => {},
+    applied: async () => {},
+    removeOthers: async () => {},
     holdOthers: async () => {},
     release: async () => {},
     nodePortCidrs: () => undefined,

@@ -32,8 +32,15 @@ export interface RuleCaptureDeps extends Pick<
   readonly listen: Pick<Capture, 'place'>
   /** Before ports are bound: makes the proxy address this host's own. Rejects when it can't be. */
   readonly prepare: (family: IpFamily) => Promise<void>
+  /** The rules stand, and with them whatever of the kernel's they make it load. Never rejects. */
+  readonly applied: () => Promise<void>
   /** Before the first port is bound: has clients wait that another capture's rules lead there. */
   readonly holdOthers: () => Promise<void>
+  /**
+   * Once new rules stand, and before they lead anybody: takes that one's rules out. What they remember of
+   * clients can be forgotten then, and nothing else. Never rejects.
+   */
+  readonly removeOthers: (family: IpFamily) => Promise<void>
   /** The opposite of `prepare`; `keep` leaves in place what the rules need. */
   readonly release: (keep: boolean) => Promise<void>
   readonly nodePortCidrs: (family: IpFamily) => readonly string[] | undefined
@@ -48,7 +55,7 @@ export interface RuleCaptureDeps extends Pick<
 }
 
 /**
- * For how long connections whose handshake was under way at `hold` may take to be accepted.
+ * For how long a handshake that was under way at `hold` may take; the relay then accepts who has come.
  */
 const settleMs = 200
 
@@ -74,7 +81,10 @@ export class RuleCapture implements Capture {
     this.#proxiers = new Map(
       ipFamilies.map(family => [
         family,
-        new RuleProxier(deps.tables.table(family), () => this.#forgetWaiting(family)),
+        new RuleProxier(deps.tables.table(family), {
+          removeOthers: () => deps.removeOthers(family),
+          forgetWaiting: () => this.#forgetWaiting(family),
+        }),
       ]),
     )
     this.#keeper = new RuleKeeper({
@@ -115,6 +125,7 @@ export class RuleCapture implements Capture {
         }),
       ),
     )
+    await this.#deps.applied()
   }
 
   problems(): readonly Problem[] {
@@ -217,22 +228,27 @@ interface Written {
   readonly work: KernelSync['work']
 }
 
+/** What an Usher before this one has left in the family. */
+interface Before {
+  readonly removeOthers: () => Promise<void>
+  readonly forgetWaiting: () => Promise<void>
+}
+
 /**
  * A family's rules that lead VIPs to proxy ports: changed where it is known what the kernel
  * has, replaced as a whole where it is not.
  */
 class RuleProxier implements Proxier<RuleLists, TableSettings> {
   readonly #table: RuleTable
-  readonly #forgetWaiting: () => Promise<void>
+  readonly #before: Before
   readonly #written = new Known<Written>()
   #isInstalled = false
   /** Rules and flows of an earlier process may lead clients to ports of then. */
   #isTakingOver = false
 
-  /** `forgetWaiting` is what forget-proxy-flows.ts says. */
-  constructor(table: RuleTable, forgetWaiting: () => Promise<void>) {
+  constructor(table: RuleTable, before: Before) {
     this.#table = table
-    this.#forgetWaiting = forgetWaiting
+    this.#before = before
   }
 
   /** Whether rules of this process may be in the kernel. */
@@ -248,7 +264,7 @@ class RuleProxier implements Proxier<RuleLists, TableSettings> {
   async takeOver(): Promise<void> {
     await this.#table.hold()
     this.#isTakingOver = true
-    await this.#forgetWaiting()
+    await this.#before.forgetWaiting()
   }
 
   async sync(rules: RuleLists, settings: TableSettings): Promise<KernelSync> {
@@ -300,8 +316,9 @@ class RuleProxier implements Proxier<RuleLists, TableSettings> {
   async #replace(rules: RuleLists, settings: TableSettings): Promise<KernelSync['work']> {
     await this.#table.replace(rules.flat(), settings)
     if (this.#isTakingOver) {
-      // Clients who were held since then are remembered with the port of then.
-      await this.#forgetWaiting()
+      // Clients whom they hold are remembered with the port of then; whom the new ones lead is not to be forgotten.
+      await this.#before.removeOthers()
+      await this.#before.forgetWaiting()
       await this.#table.release()
       this.#isTakingOver = false
     }
@@ -334,7 +351,7 @@ const differing = (rule: VipRule, other: VipRule | undefined): readonly VipRule[
   other !== undefined && isDeepStrictEqual(rule, other) ? [] : [rule]
 
 /** Of VIPs that rules lead to proxy ports. */
-class RuleFlowChanges implements FlowChanges<RuleLists> {
+class RuleFlowChanges implements FlowChanges<RuleLists, TableSettings> {
   #applied: RuleLists = []
 
   take(

@@ -39,7 +39,8 @@ interface Bound {
 
 const bindTcp = (host: string, port: number): Promise<Bound> =>
   new Promise((resolve, reject) => {
-    const server = createServer()
+    // Who happens to come meanwhile must not take it for a server.
+    const server = createServer(socket => socket.resetAndDestroy())
     server.once('error', reject)
     server.listen({ host, port, ipv6Only: true, exclusive: true }, () => {
       const address = server.address()

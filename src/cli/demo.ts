@@ -61,7 +61,7 @@ export const proxyOver =
         proxyPortRange: options.proxyPortRange,
         metricsBindAddress: options.metricsBindAddress,
         healthzBindAddress: options.healthzBindAddress,
-        periods: () => ({ syncPeriod: 30_000, minSyncPeriod: 0 }),
+        periods: () => ({ syncPeriod: 30_000, minSyncPeriod: 1000 }),
         limits: relayLimits(options),
         relay: options.relay,
         // Turns are taken per worker, and the demo shows turns.

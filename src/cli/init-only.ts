@@ -14,14 +14,15 @@ const writeGuard = async (): Promise<void> =>
 
 /**
  * `usher run --init-only`: what needs more privileges than carrying traffic does, as the
- * settings of the kernel's that the kernel modes rely on. 1 when one could not be set.
+ * settings of the kernel's that rules rely on. 1 when one could not be set.
  */
 export const initOnly = async (
   { mode, kernel, options }: Pick<RunSettings, 'mode' | 'kernel' | 'options'>,
   io: Io,
 ): Promise<number> => {
-  if (mode.mode === 'userspace') {
-    io.out('nothing to prepare: userspace mode needs no kernel settings\n')
+  const isUserspace = mode.mode === 'userspace'
+  if (isUserspace && !['auto', 'nftables', 'iptables'].includes(options.capture)) {
+    io.out(`nothing to prepare: capture ${options.capture} needs no kernel settings\n`)
     return 0
   }
   const sysctls = hostSysctls()
@@ -38,6 +39,10 @@ export const initOnly = async (
     const { name, value, needs, guarded } = sysctl
     if (guarded === 'shut') continue
     if (needs !== undefined && !done.has(needs)) continue
+    if (isUserspace && (await sysctls.read(name)) === undefined) {
+      io.out(`${visible(name)}: this kernel has none, and userspace mode does without\n`)
+      continue
+    }
     try {
       if (guarded !== undefined) await writeGuard()
       const isSet = await applySysctl(sysctls, sysctl)

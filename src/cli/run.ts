@@ -6,6 +6,7 @@ import type { ModeRequest } from '../mode/fallback-mode.ts'
 import { createLog, type Log } from '../observe/log.ts'
 import { noNode, type NodeParts, type ProxyDeps } from '../proxy/options.ts'
 import { systemClock, type Clock, type Timer } from '../util/clock.ts'
+import { signOf } from '../util/read-text.ts'
 import type { Io } from './io.ts'
 import { relayLimits, relayOptions } from './relay-limits.ts'
 import { serve } from './serve.ts'
@@ -151,6 +152,7 @@ const watchConfig = (
   return watchConfigMeaning({
     clock: systemClock,
     current: configuration,
+    sign: () => signOf(options.config),
     read: async () => (await runSettings(args, readConfigFile)).configuration,
     changed: () =>
       stop.request({ code: restartCode, reason: `${options.config} has changed` }),
@@ -164,6 +166,8 @@ const watchConfig = (
 
 interface ConfigWatchDeps<C> {
   readonly clock: Clock
+  /** Another one when the file was written; see `signOf`. */
+  readonly sign: () => Promise<string>
   /** Reads and checks the file; rejects when it can't be used. */
   readonly read: () => Promise<C>
   /** What Usher was started with. */
@@ -185,15 +189,22 @@ const lookEveryMs = 2000
  * here a bad file is logged and the old configuration stays in force.
  */
 export const watchConfigMeaning = <C>(deps: ConfigWatchDeps<C>): (() => void) => {
-  const { clock, read, current, changed, unusable } = deps
+  const { clock, sign, read, current, changed, unusable } = deps
   let timer: Timer | undefined
   let closed = false
   let reported = ''
+  let lastSign = ''
+  let isRead = false
   const close = (): void => {
     closed = true
     clock.clearTimeout(timer)
   }
   const look = async (): Promise<void> => {
+    const signNow = await sign()
+    if (isRead && signNow === lastSign) return schedule()
+    // Twice: a write within one tick of the kernel's clock leaves the sign as it was.
+    isRead = signNow === lastSign
+    lastSign = signNow
     try {
       const now = await read()
       reported = ''
@@ -203,6 +214,7 @@ export const watchConfigMeaning = <C>(deps: ConfigWatchDeps<C>): (() => void) =>
         changed()
       }
     } catch (error) {
+      isRead = false
       const reason = messageOf(error)
       if (reason !== reported && !closed) unusable(reason)
       reported = reason

@@ -35,7 +35,7 @@ export const sidecar = async (options: OptionsOf<'sidecar'>): Promise<number> =>
       healthzBindAddress: options.healthzBindAddress,
       controlSocket: options.controlSocket,
       bindHardFail: true,
-      periods: () => ({ syncPeriod: 30_000, minSyncPeriod: 0 }),
+      periods: () => ({ syncPeriod: 30_000, minSyncPeriod: 1000 }),
       ...relayOptions(options),
       // Nothing is started here: routes need no tools.
       sharesProcess: true,

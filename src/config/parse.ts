@@ -57,9 +57,10 @@ const optionOf = (
 export const rejectConflicts = (
   options: Partial<OptionsOf<'run'>>,
   command: Command,
+  given: Given,
 ): void => {
   const { minSyncPeriod = 0, syncPeriod = Number.POSITIVE_INFINITY } = options
-  if (minSyncPeriod > syncPeriod)
+  if (given.has('min-sync-period') && minSyncPeriod > syncPeriod)
     throw new UsageError(
       `--min-sync-period: ${minSyncPeriod}ms is longer than --sync-period, which is ${syncPeriod}ms; make it no longer`,
       command,
@@ -121,8 +122,8 @@ export const parseOptions = <C extends Command>(
   command: C,
   args: readonly string[],
 ): OptionsOf<C> => {
-  const { options } = readOptions(command, args)
-  rejectConflicts(options, command)
+  const { options, given } = readOptions(command, args)
+  rejectConflicts(options, command, given)
   return options
 }
 

@@ -102,7 +102,8 @@ export const runSettings = async (
   const hasFile = file !== undefined
   const decision: Decision = { given, options, hasFile, tree, configuration }
   const effective = effectiveOptions(decision)
-  rejectConflicts(effective, command)
+  const { minSyncPeriod } = options
+  rejectConflicts({ ...effective, minSyncPeriod }, command, given)
   const mode = modeRequest(
     configuration.mode,
     given,

@@ -2,6 +2,10 @@ import { NativeMemory, openCLibrary, result } from './c-library.ts'
 
 export { NativeMemory }
 
+type OptionCall = (
+  ...of: [fd: number, level: number, name: number, value: number, length: number]
+) => number
+
 /**
  * The system calls that the Linux relay makes. Each is described in section 2 of the manual pages by its own name.
  *
@@ -33,20 +37,8 @@ export interface Syscalls {
 
   getsockname(fd: number, address: number, length: number): number
   getpeername(fd: number, address: number, length: number): number
-  getsockopt(
-    fd: number,
-    level: number,
-    name: number,
-    value: number,
-    length: number,
-  ): number
-  setsockopt(
-    fd: number,
-    level: number,
-    name: number,
-    value: number,
-    length: number,
-  ): number
+  getsockopt: OptionCall
+  setsockopt: OptionCall
   /** `ioctl` and `fcntl` with an address or a number for their argument. */
   ioctl(fd: number, request: number, argument: number): number
   fcntl(fd: number, command: number, argument: number): number

@@ -13,6 +13,7 @@ import type { KernelSettings, Look, Proxier } from '../kernel/proxier.ts'
 import type { Problem, ServicePort, Snapshot, Vip } from '../model/snapshot.ts'
 import { hasTraffic } from '../model/traffic.ts'
 import type { DrainResult } from '../relay/relay.ts'
+import { asCidr } from '../util/cidr.ts'
 import { type IpFamily, isWildcard } from '../util/ip.ts'
 import { KeyedList } from '../util/keyed-list.ts'
 import { kernelPlacement, unservedPlacement } from './placements.ts'
@@ -70,7 +71,7 @@ export class KernelMode implements Mode {
     this.#families = new Families({ ...deps, object: `mode ${deps.name}` })
     this.#keeper = new RuleKeeper({
       ...deps,
-      flowChanges: () => new ServiceFlowChanges(deps.settings),
+      flowChanges: () => new ServiceFlowChanges(),
       stands: async (family, stands) => {
         if (family === 'IPv4') await deps.guard(stands)
       },
@@ -178,13 +179,8 @@ const annotationProblems = (
 }
 
 /** Of Services in the kernel. */
-class ServiceFlowChanges implements FlowChanges<Snapshot> {
-  readonly #settings: KernelModeDeps['settings']
+class ServiceFlowChanges implements FlowChanges<Snapshot, KernelSettings> {
   #applied: readonly ServicePort[] = []
-
-  constructor(settings: KernelModeDeps['settings']) {
-    this.#settings = settings
-  }
 
   /**
    * VIPs of ServicePorts that are not the same objects as the last time, each with the endpoints
@@ -193,9 +189,9 @@ class ServiceFlowChanges implements FlowChanges<Snapshot> {
   take(
     snapshot: Snapshot,
     all: boolean,
-    left: readonly FlowVip[] = [],
+    left: readonly FlowVip[],
+    settings: KernelSettings,
   ): readonly FlowVip[] {
-    const settings = this.#settings(snapshot.family)
     const now = listOfServicePorts(snapshot)
     const { before, after } = listDiff(this.#applied, now)
     this.#applied = now
@@ -243,7 +239,7 @@ const vipsOf = (
 
 /** Whom policy Local does not concern: this host and its pods. Undefined where addresses don't tell. */
 const clientsInside = ({ localDetector, nodeAddresses }: KernelSettings) => {
-  const hosts = nodeAddresses.map(one => `${one}/${one.includes(':') ? 128 : 32}`)
+  const hosts = nodeAddresses.map(asCidr)
   if (localDetector.by === 'none') return hosts
   return localDetector.by === 'source' ? [...localDetector.cidrs, ...hosts] : undefined
 }

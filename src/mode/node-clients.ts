@@ -5,10 +5,7 @@ export interface NodeClientsWatchDeps {
   readonly clock: Clock
   /** The addresses of the host's interfaces. */
   readonly ownAddresses: () => readonly string[]
-  /**
-   * CIDRs of the pods whose traffic counts as this node's: --cluster-cidr, or the node's
-   * podCIDRs (--detect-local-mode). Empty: pods count as outside clients.
-   */
+  /** CIDRs of this node's pods (--detect-local-mode). Empty: they count as outside clients. */
   readonly podCidrs: () => readonly string[]
   /** Called with what is new. */
   readonly changed: (clients: NodeClients) => void

@@ -34,7 +34,7 @@ export interface ReconcilerDeps {
   /** Called with what a sync took in that was not there before. */
   readonly taken: (changes: CheckedOut) => void
   /** Milliseconds; see `SyncRunner`. */
-  readonly minMs: number
+  readonly mostWaitMs: number
   readonly maxMs: number
 }
 
@@ -70,7 +70,7 @@ export class Reconciler implements SourceSink {
     this.#firstSync = new Promise(resolve => (this.#firstSyncDone = resolve))
     this.#runner = new SyncRunner({
       clock: deps.clock,
-      minMs: deps.minMs,
+      mostWaitMs: deps.mostWaitMs,
       maxMs: deps.maxMs,
       sync: () => this.#sync(),
       failed: error => {
@@ -97,8 +97,9 @@ export class Reconciler implements SourceSink {
   }
 
   apply(changes: readonly Change[]): void {
-    this.#deps.registry.apply(changes)
-    this.#request()
+    // Clients of an endpoint that has gone fail until it is applied.
+    const takesAway = this.#deps.registry.apply(changes)
+    this.#request(!takesAway)
   }
 
   synced(): void {
@@ -131,10 +132,10 @@ export class Reconciler implements SourceSink {
     for (const done of this.#waiting) done.reject(ended())
   }
 
-  #request(): void {
+  #request(canWait = false): void {
     if (!this.#complete) return
     this.#queued()
-    this.#runner.request()
+    this.#runner.request(canWait)
   }
 
   #queued(): void {

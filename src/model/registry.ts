@@ -109,15 +109,20 @@ export class Registry {
     this.#here = { nodeName, zone: '', addresses: [] }
   }
 
-  /** Takes in a batch as one. Deleting what is not there is no error. */
-  apply(changes: readonly Change[]): void {
+  /**
+   * Takes in a batch as one. Deleting what is not there is no error. True when an endpoint goes, or
+   * is not what it was: clients may be led to where nobody answers.
+   */
+  apply(changes: readonly Change[]): boolean {
+    let takesAway = false
     for (const change of changes) {
       switch (change.kind) {
         case 'Service':
           this.#fileService(`${change.namespace}/${change.name}`, change.object)
           break
         case 'EndpointSlice':
-          this.#fileSlice(`${change.namespace}/${change.name}`, change.object)
+          if (this.#fileSlice(`${change.namespace}/${change.name}`, change.object))
+            takesAway = true
           break
         case 'Node':
           this.#fileNode(change.name, change.object)
@@ -128,6 +133,7 @@ export class Registry {
           break
       }
     }
+    return takesAway
   }
 
   /** Of the Service `namespace/name`, if it is there and has one. */
@@ -236,14 +242,16 @@ export class Registry {
     this.#unclaimed.add(key)
   }
 
-  #fileSlice(id: string, slice: EndpointSlice | undefined): void {
+  /** Whether an endpoint goes by it. */
+  #fileSlice(id: string, slice: EndpointSlice | undefined): boolean {
     const before = this.#endpoints.get(id)
-    if (before === slice || (before && slice && sameSlice(before, slice))) return
+    if (before === slice || (before && slice && sameSlice(before, slice))) return false
     this.#changes.slice(id, slice)
     for (const service of this.#endpoints.set(id, slice)) {
       this.#unbuilt.add(service)
       if (service === apiService) this.#hasNewWays = true
     }
+    return before !== undefined && losesAny(before, slice)
   }
 
   #lookForWays(): void {
@@ -333,6 +341,20 @@ export class Registry {
     return { key, servicePorts, healthChecks }
   }
 }
+
+/** Whether an endpoint is not in the later slice, or less ready there. */
+const losesAny = (before: EndpointSlice, after: EndpointSlice | undefined): boolean => {
+  const isElsewhere =
+    before.serviceName !== after?.serviceName ||
+    !sameList(before.ports, after.ports, sameSlicePort)
+  const left = new Map(
+    isElsewhere ? [] : after.endpoints.map(one => [one.address, readinessOf(one)]),
+  )
+  return before.endpoints.some(one => (left.get(one.address) ?? 0) < readinessOf(one))
+}
+
+const readinessOf = ({ ready, serving }: EndpointSpec): number =>
+  Number(ready) + Number(serving)
 
 const hasZoneHints = ({ endpoints }: EndpointSlice): boolean =>
   endpoints.some(({ zoneHints }) => zoneHints.length > 0)

@@ -6,6 +6,8 @@ type Table<T> = readonly Metric<T>[]
 
 /** Milliseconds between two looks at the event loop; part of each measured value. */
 const delayResolutionMs = 100
+/** Nobody asks any more: longer than between two scrapes. */
+const unaskedMs = 300_000
 
 /**
  * Figures of the process. Own code instead of prom-client's default set, which reads
@@ -24,17 +26,19 @@ export interface ProcessFigures {
   readonly delays: readonly (readonly [quantile: number, seconds: number])[]
 }
 
-/** Watches the event loop until `close`. */
+/**
+ * Until `close`. The event loop is looked at ten times a second, which is most of what a process at
+ * rest does: so for who asks only, from the first `read` on.
+ */
 export class ProcessWatch {
   readonly #startedAt = Date.now() / 1000 - process.uptime()
   readonly #delay = monitorEventLoopDelay({ resolution: delayResolutionMs })
+  readonly #unasked = setTimeout(() => this.#delay.disable(), unaskedMs).unref()
   #before = performance.eventLoopUtilization()
 
-  constructor() {
-    this.#delay.enable()
-  }
-
   async read(): Promise<ProcessFigures> {
+    this.#delay.enable()
+    this.#unasked.refresh()
     const { user, system } = process.cpuUsage()
     const now = performance.eventLoopUtilization()
     const { utilization } = performance.eventLoopUtilization(now, this.#before)
@@ -54,6 +58,7 @@ export class ProcessWatch {
   }
 
   close(): void {
+    clearTimeout(this.#unasked)
     this.#delay.disable()
   }
 

@@ -1,6 +1,5 @@
 import type { ChosenRelay } from '../relay/make-relay.ts'
 import {
-  type BindState,
   dialBuckets,
   holdBuckets,
   type EndpointStats,
@@ -16,59 +15,66 @@ type Tally = Readonly<Record<string, number>>
 type Of = ListenerStats['protocol'] | 'both'
 
 const servicePort = ['service_port', 'protocol']
-const endpoint = [...servicePort, 'endpoint']
+
+/** What a metric's lines are read by, with the labels of each: the end of its row below. */
+type Lines = readonly [read: Metric<RelayTotals>['read'], labels: readonly string[]]
+
+/** Lines of each ServicePort. */
+const eachPort = (
+  of: Of,
+  read: (port: ListenerStats) => Iterable<Sample>,
+  labels = servicePort,
+): Lines => [
+  function* ({ servicePorts }) {
+    for (const port of servicePorts)
+      if (of === 'both' || of === port.protocol) yield* read(port)
+  },
+  labels,
+]
 
 /** A line for each ServicePort of a protocol. */
-const each = (of: Of, read: (counters: Counters) => number) =>
-  function* ({ servicePorts }: RelayTotals): Generator<Sample> {
-    for (const { name, protocol, counters } of servicePorts)
-      if (of === 'both' || of === protocol) yield [[name, protocol], read(counters)]
-  }
+const each = (of: Of, read: (counters: Counters) => number): Lines =>
+  eachPort(of, ({ name, protocol, counters }) => [[[name, protocol], read(counters)]])
 
 /** A line for each key of a tally, which is the last label. */
-const eachKey = (of: Of, read: (counters: Counters) => Tally) =>
-  function* ({ servicePorts }: RelayTotals): Generator<Sample> {
-    for (const { name, protocol, counters } of servicePorts) {
-      if (of !== 'both' && of !== protocol) continue
-      for (const [key, value] of Object.entries(read(counters)))
-        yield [[name, protocol, key], value]
-    }
-  }
+const eachKey = (of: Of, key: string, read: (counters: Counters) => Tally): Lines =>
+  eachPort(
+    of,
+    ({ name, protocol, counters }) =>
+      Object.entries(read(counters)).map(([is, count]) => [[name, protocol, is], count]),
+    [...servicePort, key],
+  )
 
 type Path = Required<Pick<EndpointStats, 'rttMs' | 'retransmits'>>
 
 /** A line for each endpoint of which the kernel was asked: a connection has been to it. */
-const eachPath = (read: (path: Path) => number) =>
-  function* ({ servicePorts }: RelayTotals): Generator<Sample> {
-    for (const { name, protocol, endpoints } of servicePorts)
+const eachPath = (read: (path: Path) => number): Lines =>
+  eachPort(
+    'both',
+    function* ({ name, protocol, endpoints }) {
       for (const { key, rttMs = 0, retransmits = 0 } of endpoints)
         if (rttMs > 0) yield [[name, protocol, key], read({ rttMs, retransmits })]
-  }
+    },
+    [...servicePort, 'endpoint'],
+  )
 
 /** A histogram of times; an idle ServicePort has none. */
 const eachTimes = (
   bounds: readonly number[],
   read: (counters: Counters) => readonly [counts: readonly number[], sum: number],
-) =>
-  function* ({ servicePorts }: RelayTotals): Generator<Sample> {
-    for (const { name, protocol, counters } of servicePorts) {
-      const [counts, sum] = read(counters)
-      if (counts.some(count => count > 0))
-        yield [[name, protocol], { bounds, counts, sum }]
-    }
-  }
+): Lines =>
+  eachPort('both', function* ({ name, protocol, counters }) {
+    const [counts, sum] = read(counters)
+    if (counts.some(count => count > 0)) yield [[name, protocol], { bounds, counts, sum }]
+  })
 
-const eachWorker = (read: (worker: WorkerStats) => number) =>
-  function* ({ stats: { workers = [] } }: RelayTotals): Generator<Sample> {
-    for (const worker of workers) yield [[String(worker.thread)], read(worker)]
-  }
-
-const bindStates: readonly BindState['state'][] = [
-  'listening',
-  'binding',
-  'closed',
-  'failed',
+const eachWorker = (read: (worker: WorkerStats) => number): Lines => [
+  ({ stats: { workers = [] } }) =>
+    workers.map(worker => [[String(worker.thread)], read(worker)]),
+  ['worker'],
 ]
+
+const bindStates = ['listening', 'binding', 'closed', 'failed'] as const
 
 /**
  * The relay's part of the table of metrics, read from its plain counters. A metric has
@@ -79,143 +85,120 @@ export const relayMetrics: readonly Metric<RelayTotals>[] = [
   counter(
     'usher_connections_accepted_total',
     'TCP connections accepted from clients.',
-    each('TCP', counters => counters.accepted),
-    servicePort,
+    ...each('TCP', counters => counters.accepted),
   ),
   gauge(
     'usher_connections_active',
     'TCP connections that are open now.',
-    each('TCP', counters => counters.active),
-    servicePort,
+    ...each('TCP', counters => counters.active),
   ),
   counter(
     'usher_connections_failed_total',
     'TCP connections that did not end in the normal way, by cause: who ended it (C client, S endpoint, R resources, P policy, D endpoint down, L lifetime, K shutdown or operator; lower-case for a timeout), then when or why (R before a dial, H and N by what came first, L a limit, Q in a queue, C dialling, D data).',
-    eachKey('TCP', counters => counters.failed),
-    [...servicePort, 'cause'],
+    ...eachKey('TCP', 'cause', counters => counters.failed),
   ),
   counter(
     'usher_dial_attempts_total',
     'Attempts to connect to an endpoint.',
-    each('TCP', counters => counters.dialAttempts),
-    servicePort,
+    ...each('TCP', counters => counters.dialAttempts),
   ),
   counter(
     'usher_dial_retries_total',
     'Attempts to connect after the first one of a connection: what clients were spared.',
-    each('TCP', counters => counters.dialRetries),
-    servicePort,
+    ...each('TCP', counters => counters.dialRetries),
   ),
   histogram(
     'usher_dial_duration_seconds',
     'Time a successful attempt to connect to an endpoint took.',
-    eachTimes(dialBuckets, counters => [counters.dialSeconds, counters.dialSecondsSum]),
-    servicePort,
+    ...eachTimes(dialBuckets, one => [one.dialSeconds, one.dialSecondsSum]),
   ),
   gauge(
     'usher_connections_held',
     'TCP connections that wait now for an endpoint, or for the end of a pause.',
-    each('TCP', counters => counters.held),
-    servicePort,
+    ...each('TCP', counters => counters.held),
   ),
   counter(
     'usher_hold_refused_total',
     'TCP connections that were refused because as many waited for an endpoint as may.',
-    each('TCP', counters => counters.holdRefused),
-    servicePort,
+    ...each('TCP', counters => counters.holdRefused),
   ),
   histogram(
     'usher_hold_duration_seconds',
     'Time that TCP connections waited for an endpoint, of those that were connected to one.',
-    eachTimes(holdBuckets, counters => [counters.holdSeconds, counters.holdSecondsSum]),
-    servicePort,
+    ...eachTimes(holdBuckets, one => [one.holdSeconds, one.holdSecondsSum]),
   ),
   gauge(
     'usher_connections_queued',
     'TCP connections that wait now for a place, as all endpoints have as many connections as they may.',
-    each('TCP', counters => counters.queued),
-    servicePort,
+    ...each('TCP', counters => counters.queued),
   ),
   counter(
     'usher_queue_refused_total',
     'TCP connections that were refused because as many waited for a place as may.',
-    each('TCP', counters => counters.queueRefused),
-    servicePort,
+    ...each('TCP', counters => counters.queueRefused),
   ),
   counter(
     'usher_relayed_bytes_total',
     'Bytes of payload passed on, by direction.',
-    eachKey('both', counters => ({
+    ...eachKey('both', 'direction', counters => ({
       'client->backend': counters.bytesToBackend,
       'backend->client': counters.bytesToClient,
     })),
-    [...servicePort, 'direction'],
   ),
   counter(
     'usher_access_log_lines_total',
     'Lines of the access log that were made, whatever has become of them; only of ServicePorts that have one.',
-    function* ({ servicePorts }) {
-      for (const { name, protocol, counters } of servicePorts)
-        if (counters.accessLines > 0) yield [[name, protocol], counters.accessLines]
-    },
-    servicePort,
+    ...eachPort('both', ({ name, protocol, counters: { accessLines } }) =>
+      accessLines > 0 ? [[[name, protocol], accessLines]] : [],
+    ),
   ),
   gauge(
     'usher_udp_flows_active',
     'UDP flows (client addresses and ports) that are open now.',
-    each('UDP', counters => counters.active),
-    servicePort,
+    ...each('UDP', counters => counters.active),
   ),
   counter(
     'usher_udp_flows_total',
     'UDP flows opened.',
-    each('UDP', counters => counters.accepted),
-    servicePort,
+    ...each('UDP', counters => counters.accepted),
   ),
   counter(
     'usher_udp_datagrams_total',
     'UDP datagrams passed on, by direction.',
-    eachKey('UDP', counters => ({
+    ...eachKey('UDP', 'direction', counters => ({
       'client->backend': counters.datagramsToBackend,
       'backend->client': counters.datagramsToClient,
     })),
-    [...servicePort, 'direction'],
   ),
   counter(
     'usher_udp_drops_total',
     'UDP datagrams that could not be passed on, by reason.',
-    eachKey('UDP', counters => counters.datagramsDropped),
-    [...servicePort, 'reason'],
+    ...eachKey('UDP', 'reason', counters => counters.datagramsDropped),
   ),
   gauge(
     'usher_endpoint_rtt_seconds',
     'Smoothed round-trip time to an endpoint, as the kernel last had it of a connection (TCP_INFO). Only of the linux relay.',
-    eachPath(({ rttMs }) => rttMs / 1000),
-    endpoint,
+    ...eachPath(({ rttMs }) => rttMs / 1000),
   ),
   counter(
     'usher_endpoint_retransmits_total',
     'Segments that the kernel has sent to an endpoint again, on the connections that were asked (TCP_INFO). Only of the linux relay.',
-    eachPath(({ retransmits }) => retransmits),
-    endpoint,
+    ...eachPath(({ retransmits }) => retransmits),
   ),
   counter(
     'usher_relay_worker_restarts_total',
     'Times that a worker of the relay has died and was started again. Only of a relay that has workers.',
-    eachWorker(({ restarts }) => restarts),
-    ['worker'],
+    ...eachWorker(({ restarts }) => restarts),
   ),
   counter(
     'usher_relay_worker_hangs_total',
     'Times that a worker of the relay was ended because it had given no sign of life for 1.5 s. Only of a relay that has workers.',
-    eachWorker(({ hangs }) => hangs),
-    ['worker'],
+    ...eachWorker(({ hangs }) => hangs),
   ),
   gauge(
     'usher_relay_held_bytes',
     'Bytes that were read from one side of a connection and not taken by the other yet, in buffers and pipes. Only of a relay that has workers.',
-    eachWorker(({ heldBytes }) => heldBytes),
-    ['worker'],
+    ...eachWorker(({ heldBytes }) => heldBytes),
   ),
   counter(
     'usher_data_plane_restarts_total',
@@ -226,11 +209,8 @@ export const relayMetrics: readonly Metric<RelayTotals>[] = [
     'usher_listeners',
     'Addresses Usher should listen on, by what has become of them; closed ones have no endpoint to serve them.',
     ({ servicePorts }) => {
-      const binds = servicePorts.flatMap(one => one.binds)
-      return bindStates.map((state): Sample => [
-        [state],
-        binds.filter(bind => bind.state === state).length,
-      ])
+      const states = servicePorts.flatMap(({ binds }) => binds.map(({ state }) => state))
+      return bindStates.map(state => [[state], states.filter(is => is === state).length])
     },
     ['state'],
   ),

@@ -1,4 +1,9 @@
 import type { Placement } from '../capture/capture.ts'
+import {
+  counterNames,
+  type CounterName,
+  type PacketCounters,
+} from '../kernel/iptables/packet-counters.ts'
 import type { RuleCount } from '../kernel/proxier.ts'
 import type { ModeName } from '../mode/mode.ts'
 import { isOnLoopback } from '../mode/hybrid-mode.ts'
@@ -55,6 +60,27 @@ const iptablesTable: Table<RuleMetrics> = [
     'Times iptables-restore refused the rules of what changed; all rules were written then.',
     ({ families }) => byFamily(families, ({ partialFailures }) => partialFailures),
     ofFamily,
+  ),
+]
+
+const counted =
+  (name: CounterName) =>
+  ({ read }: Pick<PacketCounters, 'read'>): Sample[] => {
+    const packets = read(name)
+    return packets === undefined ? [] : [[[], packets]]
+  }
+
+/** kube-proxy's, of iptables mode: what its rules count. */
+export const countedTable: Table<Pick<PacketCounters, 'read'>> = [
+  counter(
+    'kubeproxy_iptables_ct_state_invalid_dropped_packets_total',
+    'Packets dropped because conntrack could not place them.',
+    counted(counterNames.invalidDropped),
+  ),
+  counter(
+    'kubeproxy_iptables_localhost_nodeports_accepted_packets_total',
+    'Packets accepted for node ports on loopback.',
+    counted(counterNames.localhostNodePorts),
   ),
 ]
 

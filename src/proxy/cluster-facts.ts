@@ -1,5 +1,5 @@
 import { Resolver } from 'node:dns'
-import { nodeAddresses } from '../capture/local-addresses.ts'
+import { nodeAddresses, ownAddresses } from '../capture/local-addresses.ts'
 import { nodePortCidrs, nodePortCidrsOfAnyNode } from '../kernel/node-port-cidrs.ts'
 import type { Registry } from '../model/registry.ts'
 import type { ModeName, KernelOptions } from '../mode/mode.ts'
@@ -7,7 +7,13 @@ import type { Problem, Snapshot } from '../model/snapshot.ts'
 import { serverAt } from '../source/routes/own-resolver.ts'
 import type { Source } from '../source/source.ts'
 import { cidrContains, parseCidr } from '../util/cidr.ts'
-import { familyOf, type IpFamily, ipFamilies, isLoopback } from '../util/ip.ts'
+import {
+  type AddressPort,
+  familyOf,
+  type IpFamily,
+  ipFamilies,
+  isLoopback,
+} from '../util/ip.ts'
 import type { ClusterFacts, NodeParts, ProxyOptions } from './options.ts'
 
 export const clusterFacts = (
@@ -19,9 +25,10 @@ export const clusterFacts = (
   const nodePorts = nodePortWords(options)
   // Which the API will have: kube-proxy does not start without (NewNodeManager).
   const untilKnown = nodePorts.map(word => (word === 'primary' ? 'localhost' : word))
+  const resolvers = resolversOfHost()
   const elsewhere = () =>
     new Map([
-      ...Array.from(registry.otherNodes(), ofNode),
+      ...Array.from(registry.otherNodes(), namedNode),
       ...resolvers().map(({ address }) => [address, 'a resolver of this host'] as const),
       ...(source.dials?.() ?? []).map(
         ({ address }) => [address, 'where this node reaches the API server'] as const,
@@ -44,12 +51,18 @@ export const clusterFacts = (
       return [range, hosts.find(([one]) => isHost(one))?.join(', ')] as const
     })
   }
+  const ofNode = () => registry.lastKnownNode()?.podCIDRs ?? []
+  const podCidrs = () => [...clusterCidrs, ...(nodeCidrs ? ofNode() : [])]
   return {
     nodeName,
-    podCidrs: () => [
-      ...clusterCidrs,
-      ...(nodeCidrs ? (registry.lastKnownNode()?.podCIDRs ?? []) : []),
-    ],
+    podCidrs,
+    nodePodCidrs: () => {
+      const inUse = ofNode().filter(text => holdsAny(text, ownAddresses()))
+      return podCidrs().flatMap(text => {
+        const own = inUse.filter(one => isWithin(one, text))
+        return own.length === 0 ? [text] : own
+      })
+    },
     serviceCidrs: () => serviceRanges().flatMap(([range, host]) => (host ? [] : [range])),
     serviceCidrProblems: () =>
       serviceRanges().flatMap(([range, host]) => {
@@ -66,6 +79,22 @@ export const clusterFacts = (
   }
 }
 
+const holdsAny = (text: string, addresses: readonly string[]): boolean => {
+  const cidr = parseCidr(text)
+  return cidr !== undefined && addresses.some(one => cidrContains(cidr, one))
+}
+
+const isWithin = (text: string, other: string): boolean => {
+  const [inner, outer] = [parseCidr(text), parseCidr(other)]
+  const [network = ''] = text.split('/')
+  return (
+    inner !== undefined &&
+    outer !== undefined &&
+    inner.prefixLength >= outer.prefixLength &&
+    cidrContains(outer, network)
+  )
+}
+
 /** Whether this host has an address, other than by a capture, which has none that the source dials. */
 export const hostHas = (address: string, source: Pick<Source, 'dials'>): boolean => {
   const dialled = new Set(source.dials?.().map(dial => dial.address))
@@ -73,10 +102,22 @@ export const hostHas = (address: string, source: Pick<Source, 'dials'>): boolean
   return nodeAddresses(familyOf(address) ?? 'IPv4', ours).includes(address)
 }
 
-/** As they are now. */
-const resolvers = () => new Resolver().getServers().flatMap(serverAt)
+/** Milliseconds: each sync asks some times, and each time c-ares would read its files. */
+const resolversKnownMs = 1000
 
-const ofNode = ([address, name]: readonly [string, string]) =>
+/** Gives those of a second ago at the latest. */
+const resolversOfHost = () => {
+  let [known, at] = [[] as readonly AddressPort[], -Infinity]
+  return (): readonly AddressPort[] => {
+    const now = performance.now()
+    if (now - at < resolversKnownMs) return known
+    known = new Resolver().getServers().flatMap(serverAt)
+    at = now
+    return known
+  }
+}
+
+const namedNode = ([address, name]: readonly [string, string]) =>
   [address, `an address of Node ${name}`] as const
 
 /** As kube-proxy, which opens less in nftables mode; it stays so when another takes its place. */

@@ -45,7 +45,6 @@ export const createDataPath = async (
   { isBesideKernelMode = false, before = '' } = {},
 ): Promise<DataPath> => {
   const { options, clock, random, log, facts, resync, allFailed } = deps
-  const { podCidrs } = facts
   const accessLog = new AccessLog({ log, clock })
   const connectionLog = new ConnectionLog({
     log,
@@ -97,7 +96,7 @@ export const createDataPath = async (
   const nodeClients = new NodeClientsWatch({
     clock,
     ownAddresses,
-    podCidrs,
+    podCidrs: facts.nodePodCidrs,
     changed: clients => {
       relay.setNodeClients(clients)
       // Without what captures put on lo. What was not local may be so by now.

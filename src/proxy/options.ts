@@ -91,8 +91,13 @@ export interface ProxyOptions extends CaptureOptions, RelayOptions {
 export interface ClusterFacts {
   /** The Node this runs on; '' when there is none. */
   readonly nodeName: string
-  /** Of pods that count as this node's clients, in both families. */
+  /** Of pods whose traffic kernel modes take for this node's, as kube-proxy does, in both families. */
   readonly podCidrs: () => readonly string[]
+  /**
+   * Of this node's pods, for the relay, which would serve those of other nodes too: of those the podCIDRs
+   * of the Node, where the host has an address in them. Else the network plugin may not go by them.
+   */
+  readonly nodePodCidrs: () => readonly string[]
   /** Where ClusterIPs come from: --service-cidr and ServiceCIDR objects, without those that hold a host. */
   readonly serviceCidrs: () => readonly string[]
   readonly serviceCidrProblems: () => readonly Problem[]

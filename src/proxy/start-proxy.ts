@@ -132,7 +132,11 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
         nodeName: node.nodeName,
         zone: registry.lastKnownNode()?.zone ?? '',
       }),
-      nodeClients: () => nodeClientsOf(ownAddresses(), facts.podCidrs()),
+      nodeClients: () => {
+        const isRelayed = traffic.mode.name === 'userspace'
+        const pods = isRelayed ? facts.nodePodCidrs() : facts.podCidrs()
+        return nodeClientsOf(ownAddresses(), pods)
+      },
       checkOf: admin.checkOf,
       connectTime,
     }
@@ -178,7 +182,7 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
       servers.health?.close(),
     ])
   }
-  nodeEvent('Normal', 'Starting', '')
+  nodeEvent('Normal', 'Starting', `Usher ${options.version}, ${traffic.mode.name} mode`)
   return {
     ready: firstState(source, reconciler, close),
     status: async () => buildStatusDocument(await admin.status()),
@@ -279,7 +283,7 @@ const createControl = (deps: ControlDeps) => {
     clock,
     registry,
     observers: [health, syncMetrics],
-    minMs: minSyncPeriod,
+    mostWaitMs: minSyncPeriod,
     maxMs: syncPeriod,
     problems: problems => {
       problemLog.say(problems)

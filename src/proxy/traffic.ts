@@ -6,9 +6,11 @@ import { type BoundMetric, bindMetrics } from '../observe/exposition.ts'
 import { modeTable } from '../observe/metrics-table.ts'
 import {
   captureTable,
+  countedTable,
   kernelTables,
   loopbackTable,
 } from '../observe/rule-metrics-table.ts'
+import { hostCounters } from '../kernel/iptables/packet-counters.ts'
 import { RuleMetrics } from '../observe/rule-metrics.ts'
 import { accessLogMetrics, relayInfoMetrics } from '../observe/relay-metrics.ts'
 import { createDataPath, type DataPath } from './data-path.ts'
@@ -88,6 +90,7 @@ export const createTraffic = async (deps: TrafficDeps): Promise<Traffic> => {
   isRunning = true
   sayMode(log, mode.choice)
   const { choice } = mode
+  const counters = hostCounters()
   if (isFallBack(choice)) fellBack(choiceText(choice))
   const warning = modeWarning(choice)
   if (warning !== undefined) {
@@ -101,6 +104,7 @@ export const createTraffic = async (deps: TrafficDeps): Promise<Traffic> => {
     metrics: () => [
       ...bindMetrics(modeTable, { mode: mode.name, fallBacks }),
       ...bindMetrics(kernelTables[mode.name], metrics[mode.name]),
+      ...(mode.name === 'iptables' ? bindMetrics(countedTable, counters) : []),
       ...(mode.name === 'nftables' && options.kernel?.nftables.localhostNodePorts
         ? bindMetrics(loopbackTable, {
             placements: mode.placements,

@@ -113,7 +113,7 @@ export class Dial<B extends Backend, Socket, Connection> {
       return this.#waitInQueue(this.#wait)
     }
     if (hold === undefined) return this.#follow(this.#plan.timer(this.#dialler.now()))
-    if (this.#dialler.hasLeft(this.connection)) return this.#clientLeft()
+    if (this.#dialler.hasLeft(this.connection)) return this.clientLeft()
     if (hold.isPausing && this.#service.paused) this.#giveUp()
     else if (hold.isPausing) this.#startRound(hold)
     else this.#follow(this.#plan.timer(this.#dialler.now()))
@@ -121,7 +121,7 @@ export class Dial<B extends Backend, Socket, Connection> {
 
   /** The client has ended its side: one that is held and has said nothing does not wait. */
   clientEnded(): void {
-    if (this.isHeld && this.#dialler.hasLeft(this.connection)) this.#clientLeft()
+    if (this.isHeld && this.#dialler.hasLeft(this.connection)) this.clientLeft()
   }
 
   #leave(failed: ReadonlySet<string>): boolean {
@@ -159,6 +159,12 @@ export class Dial<B extends Backend, Socket, Connection> {
   /** The client left, or the connection is ended otherwise. */
   cancel(): void {
     this.#finish('cancelled')
+  }
+
+  /** The client is found to have left. */
+  clientLeft(): void {
+    this.#finish('cancelled')
+    this.#dialler.gaveUp(this.connection, 'CC', 'closed')
   }
 
   /** An attempt that is under way has connected: the dial is over. */
@@ -290,11 +296,6 @@ export class Dial<B extends Backend, Socket, Connection> {
     if (!isFirst) counters.add('dialRetries', 1)
   }
 
-  #clientLeft(): void {
-    this.#finish('cancelled')
-    this.#dialler.gaveUp(this.connection, 'CC', 'closed')
-  }
-
   /** Waits until an endpoint has a place. */
   #enqueue(): void {
     const service = this.#service
@@ -314,7 +315,7 @@ export class Dial<B extends Backend, Socket, Connection> {
 
   #waitInQueue(wait: QueueWait<B>): void {
     const dialler = this.#dialler
-    if (dialler.hasLeft(this.connection)) return this.#clientLeft()
+    if (dialler.hasLeft(this.connection)) return this.clientLeft()
     const left = wait.left(this.#service.capacity.queueMs, dialler.now())
     if (left <= 0) return this.#giveUpQueue('all endpoints are full')
     // An endpoint that rested may have come back, of which nobody is told.

@@ -30,6 +30,13 @@ export const parseCidr = (text: string): Cidr | undefined => {
   return block(mapped ? [0, 0, 0xffff, ...words] : words, length)
 }
 
+/** One address as a block. */
+export const asCidr = (address: string): string =>
+  address.includes(':') ? `${address}/128` : `${address}/32`
+
+export const isSingle = (cidr: string): boolean =>
+  cidr.endsWith(cidr.includes(':') ? '/128' : '/32')
+
 /** Those of one family, canonical. */
 export const cidrsOfFamily = (
   texts: readonly string[],

@@ -17,10 +17,16 @@ export class TokenBucket {
     this.#filledAt = clock.now()
   }
 
-  /** Takes one, also where there is none: then the count is below zero, and one is reserved. */
-  take(): void {
+  /** Takes so many, also where there are none: then the count is below zero, and those are reserved. */
+  take(count = 1): void {
     this.#fill()
-    this.#tokens -= 1
+    this.#tokens -= count
+  }
+
+  /** How many there are; below zero: are owed. */
+  get tokens(): number {
+    this.#fill()
+    return this.#tokens
   }
 
   giveBack(): void {

@@ -45,12 +45,16 @@ export const nftablesSuite = async (
     await until('it is', isOffloaded, patienceMs)
   })
   await t.test('Services go and come again', async t => {
-    const elements = () =>
-      machine.run('nft', 'list', 'map', 'ip', 'usher-services', 'service-ips')
+    // Each family is written by a program of its own.
+    const hasElements = async (family: string): Promise<boolean> =>
+      /elements/.test(
+        await machine.run('nft', 'list', 'map', family, 'usher-services', 'service-ips'),
+      )
     for (const services of [[], fewServices, fewServices.slice(0, 1), [], fewServices]) {
       await writeServices(machine, services)
+      const wanted = services.length > 0
       const isThere = async (): Promise<boolean> =>
-        /elements/.test(await elements()) === services.length > 0
+        (await hasElements('ip')) === wanted && (await hasElements('ip6')) === wanted
       await until(`${services.length} are there`, isThere, patienceMs)
     }
     await allAreServed(t, agents, 'nftables')

@@ -62,7 +62,7 @@ class Kernel implements RuleTable {
 }
 
 /** What the first sync does to it. */
-const begun = ['hold', 'replace 1', 'release']
+const begun = ['hold', 'replace 1', 'others go', 'release']
 
 const proxyPort = 40_000
 
@@ -106,6 +106,8 @@ const setUp = (over: Partial<RuleCaptureDeps> = {}) => {
     proxyAddress: () => '169.254.77.88',
     holdOthers: async () => {},
     listen: { place: async servicePorts => placedBy(servicePorts) },
+    applied: async () => {},
+    removeOthers: async () => void kernel.calls.push('others go'),
     prepare: async () => void (steps.includes('prepare') || steps.push('prepare')),
     release: async keep => void steps.push(keep ? 'release, keep' : 'release'),
     nodePortCidrs: () => undefined,
@@ -183,6 +185,7 @@ t.test('nobody gets to a port of an earlier process by what is left of it', asyn
     'forget IPv4',
     'place',
     'replace 1',
+    'others go',
     'forget IPv4',
   ])
   t.strictSame(kernel.calls.splice(0), ['release'])
@@ -197,7 +200,7 @@ t.test('they wait until the rules can be written', async t => {
   await t.rejects(sync(web), { message: 'no memory' })
   kernel.replaceFailure = ''
   await sync(web)
-  t.strictSame(kernel.calls, ['hold', 'replace 1', 'replace 1', 'replace 1', 'release'])
+  t.strictSame(kernel.calls, ['hold', 'replace 1', 'replace 1', ...begun.slice(1)])
 })
 
 t.test('it is told when flows of an earlier process can not be ended', async t => {
@@ -357,18 +360,18 @@ t.test('damage that comes during a repair asks for another', async t => {
   }
   kernel.damaged('1')
   const repairing = sync(web)
-  await until(() => kernel.calls.length === 4)
+  await until(() => kernel.calls.length === begun.length + 1)
   for (const what of ['2', '3']) kernel.damaged(what)
   done()
   await repairing
   const again = sync(web)
-  await until(() => kernel.calls.length === 5)
+  await until(() => kernel.calls.length === begun.length + 2)
   done()
   await again
   await sync(web)
   const repairs = told.filter(line => line.startsWith('repaired'))
   t.strictSame(repairs, ['repaired 1', 'repaired 3'])
-  t.equal(kernel.calls.length, 5)
+  t.equal(kernel.calls.length, begun.length + 2)
 })
 
 t.test('--keep-rules leaves them, held', async t => {

@@ -11,6 +11,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { watchConfigMeaning } from '../../src/cli/run.ts'
+import { signOf } from '../../src/util/read-text.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 import { until } from '../support/until.ts'
 
@@ -21,10 +22,14 @@ const fixture = async (t: Test) => {
   const path = join(directory, 'config.json')
   await writeFile(path, '{"mode":"a"}')
   const clock = new FakeClock()
-  const seen = { reads: 0, changed: 0, unusable: [] as string[] }
+  const seen = { looks: 0, reads: 0, changed: 0, unusable: [] as string[] }
   const close = watchConfigMeaning({
     clock,
     current: { mode: 'a' },
+    sign: () => {
+      seen.looks += 1
+      return signOf(path)
+    },
     read: async () => {
       try {
         return JSON.parse(await readFile(path, 'utf8')) as { mode: string }
@@ -38,11 +43,11 @@ const fixture = async (t: Test) => {
   t.teardown(close)
   /** Lets it look, and waits until it has and is ready for another look (or closed). */
   const look = async (): Promise<void> => {
-    const { reads } = seen
+    const { looks } = seen
     clock.advance(2000)
     await until(
       'it has looked',
-      () => seen.reads > reads && clock.waiting + seen.changed > 0,
+      () => seen.looks > looks && clock.waiting + seen.changed > 0,
     )
   }
   return { directory, path, clock, seen, close, look }
@@ -93,6 +98,18 @@ t.test('an unusable file is told once, and what comes after it still counts', as
   await look()
   t.equal(seen.changed, 1)
 })
+
+t.test(
+  'a file that nobody writes is read twice, and again when it is written',
+  async t => {
+    const { path, seen, look } = await fixture(t)
+    for (let looks = 0; looks < 5; looks += 1) await look()
+    t.equal(seen.reads, 2)
+    await writeFile(path, '{"mode":"b"}')
+    await look()
+    t.strictSame([seen.reads, seen.changed], [3, 1])
+  },
+)
 
 t.test('after close nobody looks', async t => {
   const { path, seen, close, clock } = await fixture(t)

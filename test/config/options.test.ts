@@ -107,7 +107,7 @@ t.test('run with nothing but manifests has the documented defaults', async t => 
     drainTimeout: 30_000,
     reservedFds: 128,
     syncPeriod: 30_000,
-    minSyncPeriod: 0,
+    minSyncPeriod: 1000,
     logLevel: 'info',
     logFormat: 'auto',
     v: 0,

@@ -70,7 +70,7 @@ t.test('what kubeadm writes loads, zeros standing for defaults', async t => {
   t.equal(configurationYaml(configuration), expected)
   t.match(options, {
     syncPeriod: 30_000,
-    minSyncPeriod: 0,
+    minSyncPeriod: 1000,
     logLevel: 'info',
     logFormat: 'auto',
   })
@@ -100,7 +100,7 @@ t.test('a file of kube-proxy 1.25 in userspace mode means what it meant', async 
   )
   t.strictSame(settings.localClients, { clusterCidrs: [], nodeCidrs: true })
   t.strictSame(settings.warnings, [
-    'ipvs.excludeCIDRs and conntrack.maxPerCore have no effect in userspace mode',
+    'ipvs.excludeCIDRs has no effect in userspace mode',
     'configSyncPeriod has no effect here: everything is gone through again at each --sync-period',
     'enableProfiling has no effect here: Usher has no profiles to serve',
     'Usher has no feature gates: AllAlpha changes nothing',
@@ -328,32 +328,39 @@ t.test('deprecated ports are warned of', async t => {
   ])
 })
 
-t.test('the sync periods are Usher’s own, then the iptables section’s', async t => {
-  const periods = async (settings: ReturnType<typeof withFlags>) => {
-    const { syncPeriod, minSyncPeriod } = (await settings).options
-    return [syncPeriod, minSyncPeriod]
-  }
-  t.strictSame(await periods(withFlags()), [30_000, 0])
-  const section = ['--iptables-sync-period=9s', '--iptables-min-sync-period=2s']
-  t.strictSame(await periods(withFlags(...section)), [9000, 2000])
-  t.strictSame(
-    await periods(withFlags(...section, '--sync-period=8s', '--min-sync-period=0')),
-    [8000, 0],
-  )
-  t.strictSame(await periods(withFlags('--iptables-min-sync-period=0s')), [30_000, 0])
-  t.strictSame(
-    await periods(withLines('iptables: {minSyncPeriod: 0s, syncPeriod: 7s}')),
-    [7000, 0],
-  )
-  t.strictSame(
-    await periods(withLines('iptables: {minSyncPeriod: 3s}', '--min-sync-period=1s')),
-    [30_000, 1000],
-  )
-  t.match(
-    await refusal(withLines('iptables: {minSyncPeriod: 3s}', '--sync-period=2s')),
-    '--min-sync-period: 3000ms is longer than --sync-period',
-  )
-})
+t.test(
+  'the sync periods of userspace mode are Usher’s own, then the iptables section’s',
+  async t => {
+    const periods = async (settings: ReturnType<typeof withFlags>) => {
+      const { syncPeriod, minSyncPeriod } = (await settings).options
+      return [syncPeriod, minSyncPeriod]
+    }
+    t.strictSame(await periods(withFlags()), [30_000, 1000])
+    const section = ['--iptables-sync-period=9s', '--iptables-min-sync-period=2s']
+    t.strictSame(await periods(withFlags(...section)), [9000, 2000])
+    t.strictSame(
+      await periods(withFlags(...section, '--sync-period=8s', '--min-sync-period=0')),
+      [8000, 0],
+    )
+    t.strictSame(await periods(withFlags('--iptables-min-sync-period=0s')), [30_000, 0])
+    t.strictSame(
+      await periods(withLines('iptables: {minSyncPeriod: 0s, syncPeriod: 7s}')),
+      [7000, 1000],
+    )
+    t.strictSame(
+      await periods(withLines('iptables: {minSyncPeriod: 3s}', '--min-sync-period=1s')),
+      [30_000, 1000],
+    )
+    t.strictSame(
+      await periods(withLines('iptables: {minSyncPeriod: 3s}', '--sync-period=2s')),
+      [2000, 2000],
+    )
+    t.match(
+      await refusal(withLines('iptables: {syncPeriod: 2s}', '--min-sync-period=3s')),
+      '--min-sync-period: 3000ms is longer than --sync-period',
+    )
+  },
+)
 
 t.test('each kernel mode has the sync periods of its own section', async t => {
   const periods = async (settings: ReturnType<typeof withFlags>) => {
@@ -362,7 +369,7 @@ t.test('each kernel mode has the sync periods of its own section', async t => {
   }
   t.strictSame(await periods(withFlags()), [
     [30_000, 1000],
-    [30_000, 0],
+    [30_000, 1000],
   ])
   const ipvs = ['--ipvs-sync-period=7s', '--ipvs-min-sync-period=2s']
   t.strictSame(await periods(withFlags('--iptables-min-sync-period=3s', ...ipvs)), [

@@ -2,7 +2,11 @@ import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { fieldPaths } from '../../src/config/kube-proxy/configuration.ts'
 import { acceptedBy } from '../../src/config/options.ts'
-import { kernelTables, loopbackTable } from '../../src/observe/rule-metrics-table.ts'
+import {
+  countedTable,
+  kernelTables,
+  loopbackTable,
+} from '../../src/observe/rule-metrics-table.ts'
 import { manifestFile, service } from '../support/manifests.ts'
 import { freeTcpPort, testHost } from '../support/ports.ts'
 import { get, startUsher } from '../support/usher.ts'
@@ -66,7 +70,11 @@ t.test('verdicts are those that the page explains', async t => {
 })
 
 t.test('metrics of the kernel modes are those that the page names', async t => {
-  const families = [...Object.values(kernelTables).flat(), ...loopbackTable]
+  const families = [
+    ...Object.values(kernelTables).flat(),
+    ...countedTable,
+    ...loopbackTable,
+  ]
   const names = new Set(families.map(({ name }) => name))
   t.strictSame(named('Metrics of the kernel modes'), [...names].toSorted())
 })

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import t, { type Test } from 'tap'
 import type { RelayEndpoint } from '../../src/relay/relay.ts'
 import { type ManifestFile, manifestFile, service, slice } from '../support/manifests.ts'
-import { freeTcpPort, testHost } from '../support/ports.ts'
+import { freeTcpPort, freeTcpPorts, testHost } from '../support/ports.ts'
 import { endpoint } from '../support/relay-fixture.ts'
 import { ask, dial, firstWord, namedBackend, namedEcho } from '../support/tcp-backend.ts'
 import { echoUdp } from '../support/udp-backend.ts'
@@ -226,7 +226,7 @@ t.test('proxy ports stay the same while endpoints and files change', async t => 
 })
 
 t.test('proxy ports come from their range, and its end is told', async t => {
-  const first = await freeTcpPort()
+  const first = await freeTcpPorts(2)
   const range = `${first}-${first + 1}`
   const a = await named(t, 'a')
   const one = (n: number): object[] => [

@@ -87,6 +87,37 @@ t.test('the chart makes what kustomize makes: monitoring', { skip: neither }, as
   t.strictSame(sorted(plain(rendered)), sorted(plain(intended(objects))))
 })
 
+const ofUninstall = ['--show-only', 'templates/cleanup.yaml'] as const
+
+t.test('an uninstall cleans up as the one by hand does', { skip }, async t => {
+  const { objects } = await render({}, 'usher', ofUninstall)
+  const kinds = objects.map(({ kind }) => kind).toSorted()
+  t.strictSame(kinds, ['DaemonSet', 'Job', 'Role', 'RoleBinding', 'ServiceAccount'])
+  for (const { kind, metadata } of objects)
+    t.match(metadata.annotations, {
+      'helm.sh/hook': 'post-delete',
+      'helm.sh/hook-delete-policy': 'before-hook-creation,hook-succeeded',
+      // What it is made of, the cleanup, and what waits for it.
+      ...(kind !== 'DaemonSet' && { 'helm.sh/hook-weight': kind === 'Job' ? '1' : '-1' }),
+    })
+  const [byHand] = readObjects(`${kubernetes}/cleanup-every-node.yaml`)
+  const made = objects.find(({ kind }) => kind === 'DaemonSet')
+  const specOf = (object: KubeObject | undefined): unknown => {
+    const [copy] = plain(object === undefined ? [] : [object])
+    return JSON.parse(
+      JSON.stringify(copy?.spec).replaceAll('"app.kubernetes.io/instance":"usher",', ''),
+    )
+  }
+  t.strictSame(specOf(made), specOf(byHand))
+})
+
+t.test('an uninstall takes programs of connect-time out', { skip }, async t => {
+  const { objects } = await render({ connectTime: true }, 'usher', ofUninstall)
+  const made = JSON.stringify(objects.find(({ kind }) => kind === 'DaemonSet'))
+  t.match(made, '"add":["NET_ADMIN","NET_RAW","BPF"]')
+  t.match(made, '"mountPath":"/sys/fs/bpf"')
+})
+
 t.test('helm finds no fault in the chart', { skip }, async t => {
   for (const values of [
     {},

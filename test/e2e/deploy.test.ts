@@ -167,7 +167,16 @@ t.test('an update leaves the rules for the next pod, and cleanup takes them', as
     ...byHand.usher.securityContext,
     capabilities: { drop: ['ALL'], add: ['NET_ADMIN', 'NET_RAW'] },
   })
+  const [everywhere] = readObjects(`${kubernetes}/cleanup-every-node.yaml`)
+  const template = everywhere?.spec as unknown as { readonly template: { spec: Init } }
+  const [cleanup] = template.template.spec.initContainers
+  t.strictSame(cleanup?.securityContext, container?.securityContext)
+  t.strictSame([cleanup?.image, cleanup?.args], [container?.image, container?.args])
 })
+
+interface Init {
+  readonly initContainers: PodSpec['containers']
+}
 
 for (const overlay of overlays) {
   t.test(`the overlay ${overlay} is complete`, { skip: noKustomize }, async t => {

@@ -2,6 +2,7 @@
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { nodeObject } from '../support/api-server/builders.ts'
 import { startApiServer } from '../support/api-server/for-test.ts'
@@ -100,6 +101,31 @@ t.test('the life of a Service, as its clients see it', async t => {
   t.match(await get(usher.healthz, '/healthz'), { status: 200 })
 })
 
+t.test('a Service and its slice that come together are one sync', async t => {
+  const server = await startApiServer(t)
+  server.apply(nodeObject('node-1'))
+  const [a] = await namedBackends(t, 'a')
+  if (a === undefined) throw new Error('backend')
+  const usher = await run(t, server)
+  const syncs = async (): Promise<number> => {
+    const { body } = await get(usher.metrics, '/metrics')
+    return Number(/sync_proxy_rules_duration_seconds_count.* (\d+)/.exec(body)?.[1])
+  }
+  const before = await syncs()
+  const names = Array.from({ length: 8 }, (_, i) => `web-${i}`)
+  for (const name of names) {
+    const web = await clusterService(server, name)
+    web.put()
+    await sleep(5)
+    web.scale(a)
+    await becomes(web, 'a')
+    await sleep(30)
+  }
+  // A busy machine may have a watch come late.
+  const made = (await syncs()) - before
+  t.ok(made <= names.length + 4, `${made} syncs for ${names.length} Services`)
+})
+
 t.test('traffic policies follow the node of each endpoint', async t => {
   const server = await startApiServer(t)
   server.apply(nodeObject('node-1'))
@@ -175,8 +201,9 @@ t.test('without a word of the mode the best is taken, and nobody is warned', asy
   const said = await usher.logged('Using userspace Proxier')
   t.match(said, { level: 'info', askedBy: undefined, passedOver: { iptables: /\S/ } })
   await usher.logged('serving')
-  const reasons = server.objects('events').map(event => event['reason'])
-  t.notOk(reasons.includes('ProxyModeFallback'))
+  const events = () => server.objects('events')
+  await until('an Event says what runs', () => events().length > 0)
+  t.match(events(), [{ reason: 'Starting', note: /^Usher \d\S+, userspace mode$/ }])
 })
 
 t.test('an API server that does not answer is not waited for with the mode', async t => {

@@ -41,7 +41,7 @@ t.test(
       node,
       await writeAgentProgram(await tempDirectory(t)),
     )
-    const web = service('web', '10.96.0.10', [{ name: 'p', port: 80 }])
+    const web = service('web', '10.96.0.10', [{ name: 'p', port: 80, nodePort: 30_080 }])
     const file = await manifestFile(t, web, ...slice('web', [endpoint('10.0.0.2', 8080)]))
     // conntrack's settings are there when somebody has used it.
     await node.run('iptables', [
@@ -80,6 +80,20 @@ t.test(
     t.match(metrics, '\nusher_proxy_mode{mode="iptables"} 1\n')
     t.match(metrics, 'kubeproxy_sync_proxy_rules_iptables_total{table="nat"')
     t.notMatch(metrics, /^usher_(relay|connections|capture)/m)
+    const counted = async () => {
+      const text = (await agent.get('127.0.0.1', 10_249, '/metrics')).body
+      const lines = text.matchAll(/^kubeproxy_iptables_(\w+)_packets_total (\d+)$/gm)
+      return Object.fromEntries(Array.from(lines, ([, name, n]) => [name, n]))
+    }
+    t.strictSame(await counted(), {
+      ct_state_invalid_dropped: '0',
+      localhost_nodeports_accepted: '0',
+    })
+    await agent.dial({ protocol: 'TCP', address: '127.0.0.1', port: 30_080 }, 200)
+    t.strictSame(await counted(), {
+      ct_state_invalid_dropped: '0',
+      localhost_nodeports_accepted: '1',
+    })
     t.match(await photograph(node), /route_localnet = 1\n.*established = 86400\n/)
 
     usher.send('SIGTERM')

@@ -14,7 +14,6 @@ import {
   isBroken,
   labelOf,
   labels,
-  type RawEndpoints,
   type RawNode,
   type RawPort,
   type RawService,
@@ -54,17 +53,16 @@ export class Cluster {
     )
   }
 
-  /** What a proxy of this node has to serve now. */
-  held(): Held {
+  /** What a proxy of this node has to serve now; `knownZone`: that of a Node that is gone, as the proxy knew it last. */
+  held(knownZone = ''): Held {
     const { server, node } = this
     return {
       services: this.services,
-      endpoints: server.behaviour.off.has('endpointslices')
-        ? (server.objects('endpoints') as RawEndpoints[])
-        : (server.objects('endpointslices') as RawSlice[]),
+      endpoints: server.objects('endpointslices') as RawSlice[],
       place: {
         nodeName,
-        zone: (node && labelOf(node, labels.zone)) ?? '',
+        zone: node === undefined ? knownZone : (labelOf(node, labels.zone) ?? ''),
+        isGone: node === undefined,
       },
     }
   }

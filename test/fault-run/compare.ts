@@ -62,7 +62,7 @@ const aboutProblems = ({ problems }: StatusDocument, held: Held): string[] => {
       )
       .map(({ kind, metadata }) => `${kind} ${metadata.namespace}/${metadata.name}`),
   )
-  if (held.place.zone === '') broken.add(`Node ${held.place.nodeName}`)
+  if (held.place.isGone) broken.add(`Node ${held.place.nodeName}`)
   return [
     ...[...broken]
       .filter(title => !told.has(title))

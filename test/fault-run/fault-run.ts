@@ -88,7 +88,6 @@ class FaultRun {
       server,
       backup: server.backup(),
       away: false,
-      astray: false,
       reload: () => this.#reload(),
     }
   }
@@ -146,12 +145,10 @@ class FaultRun {
     const swapped = !this.#sky.away && restores
     await clearSky(this.#sky)
     if (swapped) this.#blown(restorePlain(this.#sky))
-    const reloads = !natural || this.#sky.astray
-    if (reloads) this.#reload()
-    this.#sky.astray = false
-    const bound = reloads ? pace.reloadBoundMs : pace.naturalBoundMs
+    if (!natural) this.#reload()
+    const bound = natural ? pace.naturalBoundMs : pace.reloadBoundMs
     const mustListFrom = swapped ? from : undefined
-    await this.#quiet(reloads ? 'reloaded' : 'by itself', bound, mustListFrom)
+    await this.#quiet(natural ? 'by itself' : 'reloaded', bound, mustListFrom)
   }
 
   async #quiet(kind: string, boundMs: number, mustListFrom?: number): Promise<void> {

@@ -13,6 +13,7 @@ export interface Place {
   readonly nodeName: string
   /** '' when nobody knows. */
   readonly zone: string
+  readonly isGone?: boolean
 }
 
 /** One endpoint of one ServicePort. */

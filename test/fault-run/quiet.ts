@@ -32,11 +32,12 @@ const sourceSays = 'the source says:'
 export const quietMoment = async (options: QuietOptions): Promise<Quiet> => {
   const { cluster, proxy, boundMs } = options
   const startedAt = performance.now()
-  const held = cluster.held()
-  const want = wanted(held)
-  const doors = expectations(want)
+  let doors: readonly Expectation[] = []
   const look = async (): Promise<string[]> => {
     const status = await proxy.status()
+    const held = cluster.held(status.node?.zone)
+    const want = wanted(held)
+    doors = expectations(want)
     const found = differences(status, want, held)
     const { error } = status.source
     if (error !== '') found.push(`${sourceSays} ${error}`)
@@ -68,12 +69,8 @@ const healthOf = ({ node }: Cluster): number =>
     : 200
 
 /** A server with older versions has to be noticed for each collection. */
-const notListed = ({ requests, behaviour }: ApiServer, from: number): string[] =>
-  [
-    'services',
-    behaviour.off.has('endpointslices') ? 'endpoints' : 'endpointslices',
-    'nodes',
-  ]
+const notListed = ({ requests }: ApiServer, from: number): string[] =>
+  ['services', 'endpointslices', 'nodes']
     .filter(
       resource =>
         !requests.all

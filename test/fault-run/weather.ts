@@ -11,8 +11,6 @@ export interface Sky {
   backup: Backup
   /** The server refuses connections, or takes no notice of them. */
   away: boolean
-  /** The proxy may read Endpoints although there are slices, until it is told to reload. */
-  astray: boolean
   /** Makes the proxy read everything anew. */
   readonly reload: () => void
 }
@@ -151,15 +149,15 @@ const behave: Blow = ({ server: { behaviour } }, random, mood) => {
   return { kind: 'another behaviour', more: JSON.stringify(rest) }
 }
 
-const slices: Blow = (sky, random) => {
-  const { off } = sky.server.behaviour
+/** As of something on the way that does not find the server: what was read once is no reason to read Endpoints. */
+const slices: Blow = ({ server }, random) => {
+  const { off } = server.behaviour
   const served = !off.has('endpointslices')
   if (served) off.add('endpointslices')
   else off.delete('endpointslices')
-  sky.astray = true
   const how = random.pick(['close', 'rst'] as const)
-  sky.server.disturb(how, served ? 'endpointslices' : 'endpoints')
-  return { kind: served ? 'no slices' : 'slices again', more: how, sweeping: true }
+  server.disturb(how, 'endpointslices')
+  return { kind: served ? 'no slices' : 'slices again', more: how }
 }
 
 const shut: Blow = async sky => {
@@ -283,5 +281,6 @@ const blows = { mild: mildBlows, gentle: gentleBlows, rough: roughBlows } as con
 /** Nothing bad waits to happen any more. What was done to watches that run stays done. */
 export const clearSky = async (sky: Sky): Promise<void> => {
   sky.server.faults.clear()
+  sky.server.behaviour.off.delete('endpointslices')
   if (sky.away) await comeBack(sky)
 }

@@ -138,7 +138,7 @@ const reconciled = async (t: Test, mode: WantedMode) => {
     failed: () => {},
     problems: () => {},
     taken: () => {},
-    minMs: 0,
+    mostWaitMs: 0,
     maxMs: 30_000,
   })
   t.teardown(() => reconciler.close())

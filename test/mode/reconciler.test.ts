@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { NodeClientsWatch } from '../../src/mode/node-clients.ts'
 import { NodeClientSet, noNodeClients } from '../../src/relay/node-clients.ts'
@@ -8,11 +9,19 @@ import type { Change } from '../../src/model/service.ts'
 import type { Snapshot } from '../../src/model/snapshot.ts'
 import type { IpFamily } from '../../src/util/ip.ts'
 import { FakeClock } from '../support/fake-clock.ts'
-import { put, service, slice } from '../support/objects.ts'
+import {
+  endpoint,
+  gone,
+  notReady,
+  put,
+  service,
+  slice,
+  terminating,
+} from '../support/objects.ts'
 import { until } from '../support/until.ts'
 
 /** A reconciler whose syncs are written down, and can be made to fail or to wait. */
-const fixture = (t: Test) => {
+const fixture = (t: Test, mostWaitMs = 0) => {
   const clock = new FakeClock()
   const syncs: (readonly Snapshot[])[] = []
   const applied: [IpFamily, readonly number[]][] = []
@@ -36,7 +45,7 @@ const fixture = (t: Test) => {
     failed: error => void failures.push(error),
     problems: () => {},
     taken: () => {},
-    minMs: 0,
+    mostWaitMs,
     maxMs: 30_000,
   })
   t.teardown(() => reconciler.close())
@@ -70,6 +79,60 @@ t.test('a burst of changes costs one sync', async t => {
   await reconciler.firstSync
   clock.advance(0)
   t.equal(syncs.length, 1)
+})
+
+t.test(
+  'what takes an endpoint away is synced at once, all else with what comes',
+  async t => {
+    const [a, b] = ['10.1.0.1', '10.1.0.2']
+    const both = slice([a, b])
+    const cases: [why: string, change: Change, waitMs: number][] = [
+      ['an endpoint goes', put(slice([a])), 0],
+      ['one is not ready', put(slice([a, endpoint(b, notReady)])), 0],
+      ['one terminates', put(slice([a, endpoint(b, terminating)])), 0],
+      ['the slice goes', gone('EndpointSlice', 'web-1'), 0],
+      ['its port is another', put(slice([a, b], { ports: [] })), 0],
+      ['its Service is another', put(slice([a, b], { serviceName: 'other' })), 0],
+      ['one comes', put(slice([a, b, '10.1.0.3'])), 10],
+      ['one is ready again', put(slice([a, endpoint(b)], { name: 'web-2' })), 10],
+      ['nothing changes', put(both), 10],
+      ['a Service comes', put(service('new', { clusterIPs: ['10.0.0.2'] })), 10],
+      ['a Service goes', gone('Service', 'web'), 10],
+    ]
+    for (const [why, change, waitMs] of cases) {
+      const { clock, reconciler, syncs, apply, synced } = fixture(t, 1000)
+      const unready = slice([endpoint(b, notReady)], { name: 'web-2' })
+      apply(put(service()), put(both), put(unready))
+      reconciler.synced()
+      await synced(1)
+      await reconciler.firstSync
+      clock.advance(5000)
+      apply(change)
+      let waited = 0
+      for (; waited <= 10; waited += 1) {
+        clock.advance(waited === 0 ? 0 : 1)
+        await setImmediate()
+        if (syncs.length > 1) break
+      }
+      t.equal(waited, waitMs, why)
+    }
+  },
+)
+
+t.test('a Service and its slice that come together are one sync', async t => {
+  const { clock, reconciler, syncs, apply, synced } = fixture(t, 1000)
+  reconciler.synced()
+  await synced(1)
+  await reconciler.firstSync
+  clock.advance(5000)
+  apply(put(service()))
+  clock.advance(9)
+  await setImmediate()
+  apply(put(slice(['10.1.0.1'])))
+  clock.advance(1)
+  await synced(2)
+  const { reachable } = [...(syncs[1]?.[0]?.servicePorts.values() ?? [])][0] ?? {}
+  t.match(reachable, [{ address: '10.1.0.1' }])
 })
 
 t.test('what comes during a sync is served by one more', async t => {

@@ -380,10 +380,16 @@ t.test('the process tells about itself', async t => {
 
 t.test('the delay of the event loop is that since the last scrape', async t => {
   const { values } = setUp(t, () => relayStats([]))
-  await new Promise(resolve => setTimeout(resolve, 250))
-  const end = performance.now() + 400
-  while (performance.now() < end);
-  await new Promise(resolve => setTimeout(resolve, 250))
+  const block = async (): Promise<void> => {
+    await new Promise(resolve => setTimeout(resolve, 250))
+    const end = performance.now() + 400
+    while (performance.now() < end);
+    await new Promise(resolve => setTimeout(resolve, 250))
+  }
+  await block()
+  const first = await values('usher_event_loop_delay_seconds')
+  t.equal(first['{quantile="1"}'], 0, 'nobody has asked, and nobody has looked')
+  await block()
   const blocked = await values('usher_event_loop_delay_seconds')
   t.ok((blocked['{quantile="1"}'] ?? 0) > 0.2, JSON.stringify(blocked))
   t.ok((blocked['{quantile="0.5"}'] ?? 0) <= (blocked['{quantile="0.99"}'] ?? 0))

@@ -44,6 +44,30 @@ t.test(
   },
 )
 
+t.test(
+  'the pods of this node are those of its podCIDRs, where they are in use',
+  async t => {
+    const found = (podCIDRs: readonly string[], ...clusterCidrs: string[]) => {
+      const registry = new Registry({ nodeName: 'n1' })
+      registry.apply([put(node('n1', { podCIDRs }))])
+      const facts = clusterFacts({ ...noNode, clusterCidrs }, registry, {}, {})
+      t.same(facts.podCidrs(), clusterCidrs, 'as kube-proxy')
+      return facts.nodePodCidrs()
+    }
+    // Of this host's addresses one is surely known.
+    const inUse = '127.0.0.0/24'
+    t.same(found([inUse], '127.0.0.0/8', 'fd00::/8'), [inUse, 'fd00::/8'])
+    t.same(
+      found(['127.0.1.0/24'], '127.0.0.0/8'),
+      ['127.0.0.0/8'],
+      'it has no address there',
+    )
+    t.same(found([inUse], '10.0.0.0/8'), ['10.0.0.0/8'], 'of another cluster')
+    t.same(found(['127.0.0.0/8'], '127.0.0.0/16'), ['127.0.0.0/16'])
+    t.same(found([], '127.0.0.0/8'), ['127.0.0.0/8'])
+  },
+)
+
 t.test('addresses of node ports that match nothing are a problem', async t => {
   const kernel = (localhostNodePorts: boolean) =>
     ({ localhostNodePorts, nftables: { localhostNodePorts } }) as Parameters<

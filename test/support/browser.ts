@@ -27,9 +27,13 @@ const quiet = [
   '--enable-precise-memory-info',
 ]
 
-/** With a profile of its own; closed when the test ends. */
+/** With a profile of its own. */
+export const launchBrowser = (): Promise<Browser> =>
+  chromium.launch({ executablePath, args: quiet })
+
+/** Closed when the test ends. */
 export const openBrowser = async (t: Test): Promise<Browser> => {
-  const browser = await chromium.launch({ executablePath, args: quiet })
+  const browser = await launchBrowser()
   t.teardown(() => browser.close())
   return browser
 }

@@ -1,5 +1,5 @@
 import { setImmediate as turn } from 'node:timers/promises'
-import { rowOf } from '../../src/relay/portable/proc-net-tcp.ts'
+import { rowOf } from '../../src/relay/portable/undelivered.ts'
 import { Undelivered } from '../../src/relay/portable/undelivered.ts'
 import { FakeClock } from './fake-clock.ts'
 

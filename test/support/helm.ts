@@ -42,16 +42,14 @@ const helm = async (...args: readonly string[]): Promise<string> => {
 export const lint = (values: Values): Promise<string> =>
   helm('lint', '--strict', chart, ...flags(values))
 
-/** What the chart makes of values, by `helm template`. */
-export const render = async (values: Values, release = 'usher'): Promise<Built> => {
-  const settings = flags({ ...needed, ...values })
-  const text = await helm(
-    'template',
-    release,
-    chart,
-    '--namespace=kube-system',
-    ...settings,
-  )
+/** What the chart makes of values, by `helm template`; `which`: all but what an uninstall makes. */
+export const render = async (
+  values: Values,
+  release = 'usher',
+  which: readonly string[] = ['--no-hooks'],
+): Promise<Built> => {
+  const settings = ['--namespace=kube-system', ...flags({ ...needed, ...values })]
+  const text = await helm('template', release, chart, ...settings, ...which)
   return new Built(parseYaml(text, chart) as KubeObject[])
 }
 

@@ -1,8 +1,10 @@
+import { writeSync } from 'node:fs'
 import type { Test } from 'tap'
 import type { WorkerProgram } from '../../src/relay/linux/main/worker-thread.ts'
 import { LinuxRelay, type LinuxRelayDeps } from '../../src/relay/linux/linux-relay.ts'
 import { systemClock } from '../../src/util/clock.ts'
 import type { MakeRelay } from './relay-fixture.ts'
+import { until } from './until.ts'
 import { workerFile } from './usher-program.ts'
 
 /** A relay of several workers, or in another way special. */
@@ -21,7 +23,7 @@ export const makeLinuxRelay: MakeRelay = makeLinuxRelayWith({})
 
 export const makeLinuxRelayOfTwo: MakeRelay = makeLinuxRelayWith({ workers: 2 })
 
-/** Workers that run `code` when `tell` names theirs; they look for that twice a second. */
+/** Workers that run `code` when `tell` names theirs; who waits for events is woken for it. */
 export const mortalWorker = (
   t: Test,
   code: string,
@@ -33,24 +35,38 @@ export const mortalWorker = (
   const name = `mortal ${Math.random()}`
   const channel = new BroadcastChannel(name)
   t.teardown(() => channel.close())
+  const heard = new Set<number>()
+  /** Of each worker; threads share their descriptors. */
+  const wakeFds: number[] = []
+  channel.addEventListener('message', event => {
+    const { data } = event as unknown as { readonly data: readonly [number, number?] }
+    const [thread, wakeFd] = data
+    if (wakeFd === undefined) heard.add(thread)
+    else wakeFds[thread] = wakeFd
+  })
   const text = `
     import { workerData } from 'node:worker_threads'
     const channel = new BroadcastChannel('${name}')
+    channel.postMessage([workerData.thread, workerData.wakeFd])
     channel.onmessage = ({ data }) => {
       if (data !== workerData.thread) return
-      channel.postMessage('heard')
+      channel.postMessage([workerData.thread])
       ${code}
     }
     await import('${workerFile.href}')`
   const file = new URL(`data:text/javascript,${encodeURIComponent(text)}`)
   const tell = async (thread: number): Promise<void> => {
-    const heard = new Promise(resolve =>
-      channel.addEventListener('message', resolve, { once: true }),
-    )
+    heard.delete(thread)
+    await until('its worker has begun', () => wakeFds[thread] !== undefined)
     // A channel between threads has no origins.
     // oxlint-disable-next-line unicorn/require-post-message-target-origin
     channel.postMessage(thread)
-    await heard
+    // It takes messages twice a second at most.
+    await until('it is heard', () => {
+      if (heard.has(thread)) return true
+      writeSync(wakeFds[thread] ?? -1, new BigUint64Array([1n]))
+      return false
+    })
   }
   return { program: { file, execArgv: [] }, tell }
 }

@@ -1,14 +1,16 @@
+import { randomInt } from 'node:crypto'
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 
 /**
  * A loopback address that no other process of the tests uses, so that nobody else can get
- * a port between looking for it and listening on it. Where only 127.0.0.1 exists, that.
+ * a port between looking for it and listening on it: by chance, as each may count processes
+ * in a namespace of its own. Where only 127.0.0.1 exists, that.
  */
 export const testHost =
   process.platform === 'linux'
-    ? `127.${100 + ((process.pid >> 16) & 63)}.${(process.pid >> 8) & 255}.${process.pid & 255}`
+    ? `127.${randomInt(100, 164)}.${randomInt(256)}.${randomInt(1, 255)}`
     : '127.0.0.1'
 
 /**
@@ -37,22 +39,36 @@ const isFreeForUdp = (port: number, host: string): Promise<boolean> =>
 
 type IsFree = (port: number, host: string) => Promise<boolean>
 
-const portOf = async (host: string, ...checks: readonly IsFree[]): Promise<number> => {
+/** The first of `count` in a row. */
+const portOf = async (
+  host: string,
+  checks: readonly IsFree[],
+  count = 1,
+): Promise<number> => {
   for (let tries = 0; tries < 1000; tries += 1) {
-    const port = firstPort + (next++ % ports)
-    const free = await Promise.all(checks.map(check => check(port, host)))
-    if (!free.includes(false)) return port
+    if ((next % ports) + count > ports) next += count
+    const first = firstPort + (next % ports)
+    next += count
+    const all = Array.from({ length: count }, (_, i) => first + i)
+    const free = await Promise.all(
+      checks.flatMap(check => all.map(port => check(port, host))),
+    )
+    if (!free.includes(false)) return first
   }
   throw new Error(`no port of ${host} is free`)
 }
 
 /** A TCP port that nobody listens at, and nobody else is given. */
 export const freeTcpPort = (host = testHost): Promise<number> =>
-  portOf(host, isFreeForTcp)
+  portOf(host, [isFreeForTcp])
+
+/** The first of so many in a row, none of which anybody else is given. */
+export const freeTcpPorts = (count: number, host = testHost): Promise<number> =>
+  portOf(host, [isFreeForTcp], count)
 
 export const freeUdpPort = (host = testHost): Promise<number> =>
-  portOf(host, isFreeForUdp)
+  portOf(host, [isFreeForUdp])
 
 /** One that neither protocol has. */
 export const freePort = (host = testHost): Promise<number> =>
-  portOf(host, isFreeForTcp, isFreeForUdp)
+  portOf(host, [isFreeForTcp, isFreeForUdp])

@@ -39,10 +39,11 @@ export const runningIn = async (
   ns: Netns,
   args: readonly string[],
   ready = /./,
+  path = process.env['PATH'],
 ): Promise<() => Promise<void>> => {
   const [command = '', ...rest] = ns.prefix
   const child = spawn(command, [...rest, process.execPath, ...args], {
-    env: { PATH: process.env['PATH'] },
+    env: { PATH: path },
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   let out = ''

@@ -7,7 +7,12 @@ import {
   provenBackend,
 } from '../../kernel/xtables/choose-backend.ts'
 import type { IpFamily } from '../../util/ip.ts'
-import { type Backend, installedBackends } from '../../kernel/xtables/backend.ts'
+import {
+  type Backend,
+  installedBackends,
+  toldByNft,
+} from '../../kernel/xtables/backend.ts'
+import type { SpawnMonitor } from '../../kernel/nft/monitor.ts'
 import { fixedChains, holdLine } from './fixed-chains.ts'
 import { takes, tryLines } from '../../kernel/xtables/try-lines.ts'
 import { type TableName, tableNames, type Chain } from '../../kernel/xtables/wanted.ts'
@@ -29,6 +34,8 @@ import { jumpRepairs } from '../../kernel/xtables/jumps.ts'
 export interface IptablesDeps {
   readonly run: RunTool
   readonly clock: Clock
+  /** By default nothing is told of changes: each look is made. */
+  readonly spawnMonitor?: SpawnMonitor
   /** By default `auto`: as the system has it, or as others of Kubernetes do. */
   readonly backend?: BackendChoice
 }
@@ -38,14 +45,14 @@ export interface IptablesDeps {
  * end. A packet's way, and which chains there are: docs/capture.md.
  */
 export const iptablesTables = (deps: IptablesDeps): RuleTables => {
-  const { run, clock, backend = 'auto' } = deps
+  const { run, backend = 'auto' } = deps
   const backends = provenBackend(run, backend, probeBackend)
   return {
     name: 'iptables',
     admitsHealthChecks: true,
     probe: backends.probe,
     table: family =>
-      new IptablesTable({ run, clock, family, choose: () => backends.choose(family) }),
+      new IptablesTable({ ...deps, family, choose: () => backends.choose(family) }),
   }
 }
 
@@ -80,6 +87,7 @@ const sampleLines = (table: TableName, family: IpFamily): readonly string[] => {
 interface IptablesTableDeps {
   readonly run: RunTool
   readonly clock: Clock
+  readonly spawnMonitor?: SpawnMonitor
   readonly family: IpFamily
   /** Which back end to write by, as of now. */
   readonly choose: () => Promise<ChosenBackend>
@@ -161,9 +169,11 @@ class IptablesTable implements RuleTable {
   }
 
   watch(damaged: (what: string) => void): () => void {
+    const { clock, spawnMonitor } = this.#deps
     const canary = new Canary({
-      clock: this.#deps.clock,
+      clock,
       known: this.#installed,
+      ...toldByNft(clock, spawnMonitor),
       // Of each VIP there are some four.
       size: ({ layout }) => [...layout.rules].length * 4,
       look: (installed, whole) => damageOf(installed, this.#unreadable, whole),
@@ -275,9 +285,15 @@ const removeBy = async (backend: Backend): Promise<void> => {
   // What leads to the proxy address goes first, and what keeps the silence there when no
   // client is led there any more.
   const led = await takeOutAll(backend, nat, captureOwner)
-  if ([...filter.chains.keys()].some(chain => captureOwner.hasChain('filter', chain)))
-    await forgetWaiting(backend.run, backend.family)
+  const isOwned = [...filter.chains.keys()].some(chain =>
+    captureOwner.hasChain('filter', chain),
+  )
+  const forget = async () =>
+    isOwned ? forgetWaiting(backend.run, backend.family) : undefined
+  await forget()
   const stayed = [...led, ...(await takeOutAll(backend, filter, captureOwner))].join(', ')
+  // A SYN that was on its way through the old rules may have got its entry since.
+  await forget()
   if (stayed === '') return
   const text = `chains ${stayed} are emptied, but stay: a rule leads there that ${backend.detail} can't read`
   throw new ToolError(text, 'failed', '')

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { HostAddresses } from '../../kernel/host-addresses/host-addresses.ts'
 import type { Problem, ServicePort, Vip } from '../../model/snapshot.ts'
-import { type Cidr, cidrContains, parseCidr } from '../../util/cidr.ts'
+import { asCidr, type Cidr, cidrContains, isSingle, parseCidr } from '../../util/cidr.ts'
 import { type IpFamily, isLoopback, isWildcard } from '../../util/ip.ts'
 import { Turns } from '../../util/turns.ts'
 import { UntilDone, type UntilDoneDeps } from '../../kernel/keeper/until-done.ts'
@@ -196,9 +196,6 @@ const noProxyPorts = {
   losses: 0,
 }
 
-const asCidr = (address: string): string =>
-  address.includes(':') ? `${address}/128` : `${address}/32`
-
 const asAddress = (cidr: string): string => cidr.slice(0, cidr.lastIndexOf('/'))
 
 /** What only one of them has. */
@@ -264,10 +261,10 @@ const addressProblems = (
     )
   for (const [cidr, error] of errors) {
     if (isVip(cidr, wanted)) continue
-    const isSingle = isSingleAddress(cidr)
+    const isOne = isSingle(cidr)
     // Of IPv6 ranges nothing else is expected, and every address is had for itself.
-    if (!isSingle && cidr.includes(':')) continue
-    const what = isSingle
+    if (!isOne && cidr.includes(':')) continue
+    const what = isOne
       ? "can't be given back"
       : "can't be made this host's as a whole, only address by address"
     problems.push(problem(cidr, `${what}: ${error}`))
@@ -290,11 +287,8 @@ const problem = (field: string, message: string): Problem => ({
   message,
 })
 
-const isSingleAddress = (cidr: string): boolean =>
-  cidr.endsWith(cidr.includes(':') ? '/128' : '/32')
-
 const isVip = (cidr: string, wanted: ReadonlySet<string>): boolean =>
-  isSingleAddress(cidr) && wanted.has(cidr.slice(0, cidr.indexOf('/')))
+  isSingle(cidr) && wanted.has(cidr.slice(0, cidr.indexOf('/')))
 
 const tooManyAddresses = (count: number): Problem =>
   problem(

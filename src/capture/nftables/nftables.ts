@@ -195,6 +195,8 @@ const removeOwn = async (run: RunTool, family: IpFamily, own: string): Promise<v
     await run('nft', ['-f', '-'], { input })
     await forgetWaiting(run, family)
     await deleteTables(run, [own])
+    // A SYN that was on its way through the old rules may have got its entry since.
+    await forgetWaiting(run, family)
   } catch (error) {
     if (!(error instanceof ToolError)) throw error
     const { message, failure, stderr } = error

@@ -55,7 +55,7 @@ export const kernelModes = group('As kube-proxy has them', node, {
     ...ipvs,
     type: duration('or zero'),
     field: 'ipvs.minSyncPeriod',
-    help: '--min-sync-period of ipvs mode when that is not given.',
+    help: '--min-sync-period of ipvs mode when that is not given and this is above zero.',
   },
   'ipvs-scheduler': {
     ...ipvs,
@@ -108,52 +108,44 @@ export const kernelModes = group('As kube-proxy has them', node, {
   },
 })
 
-/** The kernel's table of connections, by which the kernel modes forward packets. */
+/** The kernel's table of connections, by which rules of the kernel's lead clients, in each mode. */
 export const conntrack = group('As kube-proxy has them', node, {
   'conntrack-max-per-core': {
-    ...kernel,
     type: int32(0),
     field: 'conntrack.maxPerCore',
     help: 'How many connections the kernel tracks at most, for each core (nf_conntrack_max, 1048576 at most altogether); 0 leaves the limit as it is.',
   },
   'conntrack-min': {
-    ...kernel,
     type: int32(0),
     field: 'conntrack.min',
     help: 'And how many at least, however few cores there are.',
   },
   'conntrack-max': {
-    ...kernel,
     type: int32(0),
     default: '0',
     help: 'The same limit whatever the cores, as before kube-proxy 1.17; 0 goes by the other two.',
   },
   'conntrack-tcp-timeout-established': {
-    ...kernel,
     type: goSpan,
     field: 'conntrack.tcpEstablishedTimeout',
     help: 'The kernel forgets a TCP connection on which nothing moved for so long; 0 leaves it as it is.',
   },
   'conntrack-tcp-timeout-close-wait': {
-    ...kernel,
     type: goSpan,
     field: 'conntrack.tcpCloseWaitTimeout',
     help: 'The same in state CLOSE_WAIT, after one side has sent its FIN; 0 leaves it as it is.',
   },
   'conntrack-tcp-be-liberal': {
-    ...kernel,
     type: onOff,
     field: 'conntrack.tcpBeLiberal',
     help: 'Do not take packets outside their TCP window for invalid (nf_conntrack_tcp_be_liberal): iptables mode then has no rule that drops invalid packets; nftables mode never has.',
   },
   'conntrack-udp-timeout': {
-    ...kernel,
     type: goSpan,
     field: 'conntrack.udpTimeout',
     help: 'The kernel forgets a UDP client without a reply after so long; 0 leaves it as it is.',
   },
   'conntrack-udp-timeout-stream': {
-    ...kernel,
     type: goSpan,
     field: 'conntrack.udpStreamTimeout',
     help: 'The same for one with a reply; 0 leaves it as it is.',

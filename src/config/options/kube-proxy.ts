@@ -42,7 +42,7 @@ export const kubeProxy = group('As kube-proxy has them', node, {
   'iptables-min-sync-period': {
     type: duration('or zero'),
     field: 'iptables.minSyncPeriod',
-    help: '--min-sync-period of iptables mode when that is not given; of userspace mode too when it is set.',
+    help: '--min-sync-period of iptables and userspace mode when that is not given.',
   },
   'oom-score-adj': {
     type: int32(-1000, 1000),
@@ -70,7 +70,7 @@ export const kubeProxy = group('As kube-proxy has them', node, {
   },
   'init-only': {
     type: onOff,
-    help: 'Set the kernel settings that the kernel modes rely on (conntrack, and route_localnet for iptables mode), and exit: 0 when all are set, 1 with the reason for what is not. Userspace mode needs none.',
+    help: 'Set the kernel settings that Usher relies on (conntrack where rules of the kernel lead clients, and route_localnet for iptables mode), and exit: 0 when all are set, 1 with the reason for what is not.',
   },
   version: {
     type: onOff,

@@ -98,8 +98,8 @@ export const pace = group('Pace and limits', proxies, {
   'min-sync-period': {
     commands: node,
     type: duration('or zero'),
-    default: '0',
-    help: 'Shortest time between two rounds of changes; more gathers more changes in one. At most --sync-period. Wins over --iptables-min-sync-period (1s, since a round of iptables-restore costs something) and --ipvs-min-sync-period.',
+    default: '1s',
+    help: 'How long one round of changes has the next wait at most: 20 times what it took, and all that comes meanwhile is taken together. After a rest rounds come at once, until they have taken a second altogether. 0: never wait. At most --sync-period. Wins over --iptables-min-sync-period and --ipvs-min-sync-period.',
   },
 })
 

@@ -3,7 +3,6 @@ import { parseCidr } from '../../util/cidr.ts'
 import { isLoopback } from '../../util/ip.ts'
 import { goMilliseconds } from '../../util/duration.ts'
 import {
-  type FieldPath,
   type KubeProxyConfiguration,
   type Tree,
   valueAt,
@@ -110,17 +109,10 @@ export const effectiveOptions = (decision: Decision): OptionsOf<'run'> => {
   }
 }
 
-/** Set to anything but zero. */
-const isPeriodSet = ({ tree }: Decision, path: FieldPath): boolean => {
-  const set = valueAt(tree, path)
-  return typeof set === 'string' && goMilliseconds(set) !== 0
-}
-
 /**
  * How often each mode syncs. --sync-period and --min-sync-period hold for all of them; else
- * each kernel mode has its own section, as kube-proxy has it. Userspace goes by that of
- * iptables where it is set: the default of 1s between two rounds is for the price of an
- * iptables-restore, and a round of its own costs little.
+ * each kernel mode has its own section, as kube-proxy has it, and userspace goes by that of
+ * iptables. The 0s that ipvs has by default is nothing that was asked for.
  */
 export const periods = (
   decision: Decision,
@@ -128,42 +120,29 @@ export const periods = (
 ): Readonly<Record<ModeName, Periods>> => {
   const { given, options, configuration } = decision
   const { nftables } = configuration
-  const own = ({ syncPeriod, minSyncPeriod }: Periods): Periods => ({
-    syncPeriod: given.has('sync-period') ? options.syncPeriod : syncPeriod,
-    minSyncPeriod: given.has('min-sync-period') ? options.minSyncPeriod : minSyncPeriod,
-  })
-  const iptables = {
+  const own = (section: Periods): Periods => {
+    const { syncPeriod } = given.has('sync-period') ? options : section
+    const { minSyncPeriod } = given.has('min-sync-period') ? options : section
+    // A default of one part must not be at odds with the other part that is given.
+    return { syncPeriod, minSyncPeriod: Math.min(syncPeriod, minSyncPeriod) }
+  }
+  const iptables = own({
     syncPeriod: effective.iptablesSyncPeriod,
     minSyncPeriod: effective.iptablesMinSyncPeriod,
-  }
-  const ofUserspace = (name: keyof Periods): number =>
-    isPeriodSet(decision, `iptables.${name}`) ? iptables[name] : options[name]
+  })
   return {
-    nftables: fitting(
-      own({
-        syncPeriod: goMilliseconds(nftables.syncPeriod),
-        minSyncPeriod: goMilliseconds(nftables.minSyncPeriod),
-      }),
-    ),
-    iptables: fitting(own(iptables)),
-    ipvs: fitting(
-      own({
-        syncPeriod: effective.ipvsSyncPeriod,
-        minSyncPeriod: effective.ipvsMinSyncPeriod,
-      }),
-    ),
-    userspace: own({
-      syncPeriod: ofUserspace('syncPeriod'),
-      minSyncPeriod: ofUserspace('minSyncPeriod'),
+    nftables: own({
+      syncPeriod: goMilliseconds(nftables.syncPeriod),
+      minSyncPeriod: goMilliseconds(nftables.minSyncPeriod),
     }),
+    iptables,
+    ipvs: own({
+      syncPeriod: effective.ipvsSyncPeriod,
+      minSyncPeriod: effective.ipvsMinSyncPeriod || options.minSyncPeriod,
+    }),
+    userspace: iptables,
   }
 }
-
-/** A default of one part must not be at odds with the other part that is given. */
-const fitting = ({ syncPeriod, minSyncPeriod }: Periods): Periods => ({
-  syncPeriod,
-  minSyncPeriod: Math.min(syncPeriod, minSyncPeriod),
-})
 
 /** What the kernel modes go by. */
 export const kernelOptions = (

@@ -126,16 +126,12 @@ const unusedSource = ({ options, configuration }: Decision): string[] =>
     ? ['clientConnection.kubeconfig is not used: Services come from the manifests given']
     : []
 
-const legacy = (decision: Decision, mode: string): string[] => [
-  ...(isOldUdpTimeout(decision)
+const oldUdpTimeout = (decision: Decision): string[] =>
+  isOldUdpTimeout(decision)
     ? [
         "udpIdleTimeout 250ms is kube-proxy's old default, under which slow replies were lost: Usher keeps its own; give --udp-timeout 250ms to have it",
       ]
-    : []),
-  ...(decision.configuration.conntrack.max === undefined || mode !== 'userspace'
-    ? []
-    : ['conntrack.max has no effect in userspace mode']),
-]
+    : []
 
 const familyOfBind = (hostPort: string): string | undefined => {
   const host = splitHostPort(hostPort, 0)?.host ?? ''
@@ -191,7 +187,7 @@ export const warningsOf = (decision: Decision, mode: string): string[] => {
     ...connectTimeOff(decision),
     ...gates(configuration, mode),
     ...unusedSource(decision),
-    ...legacy(decision, mode),
+    ...oldUdpTimeout(decision),
     ...incompleteWarnings(configuration),
   ]
 }

@@ -5,15 +5,19 @@ import type { RunTool } from '../run-tool.ts'
 import type { Probe } from '../probe.ts'
 import type { HostAddresses } from './host-addresses.ts'
 import { lookAgain } from './look-again.ts'
+import { Sleeper } from '../keeper/sleeper.ts'
+import type { SpawnMonitor } from '../nft/monitor.ts'
 import { listOf, runIpBatch } from './ip-tool.ts'
 import { forEachYielding } from '../../util/list-diff.ts'
-import { cidrContains, parseCidr } from '../../util/cidr.ts'
+import { cidrContains, isSingle, parseCidr } from '../../util/cidr.ts'
 
 export interface LinuxHostAddressesDeps {
   readonly run: RunTool
   readonly clock: Clock
   /** Addresses of other families are none of its business, by default of neither. */
   readonly families?: readonly IpFamily[]
+  /** By default nothing is told of changes: each look is made. */
+  readonly spawnMonitor?: SpawnMonitor
 }
 
 /**
@@ -32,6 +36,8 @@ export class LinuxHostAddresses implements HostAddresses {
   readonly #turns = new Turns()
   /** Those of whose addresses none is reached: another program took the rule away (ip-rule(8)). */
   readonly #unruled = new Set<IpFamily>()
+  /** At the last look: otherwise there is more to look for than what changes. */
+  #isSettled = false
 
   constructor(deps: LinuxHostAddressesDeps) {
     this.#deps = deps
@@ -50,7 +56,11 @@ export class LinuxHostAddresses implements HostAddresses {
   }
 
   watch(damaged: (what: string) => void): () => void {
-    return lookAgain(this.#deps.clock, () => this.missing(), damaged)
+    const { clock, spawnMonitor: spawn } = this.#deps
+    const line = ['ip', 'monitor', 'address', 'route', 'rule'] as const
+    const sleeper = spawn && new Sleeper({ clock, spawn, line })
+    const told = { sleeper, isTold: () => this.#isSettled }
+    return lookAgain(clock, () => this.missing(), damaged, told)
   }
 
   missing(): Promise<readonly string[]> {
@@ -89,12 +99,15 @@ export class LinuxHostAddresses implements HostAddresses {
 
   async #missing(): Promise<readonly string[]> {
     const missing: string[] = []
+    this.#isSettled = true
     for (const [family, addresses] of this.#known) {
       try {
         missing.push(...(await this.#changedRule(family)))
         missing.push(...(await addresses.missing()))
+        this.#isSettled &&= addresses.isSettled
       } catch {
         // Nothing is known then. A sync that finds `ip` broken reports it; this looks again.
+        this.#isSettled = false
       }
     }
     return missing
@@ -197,6 +210,11 @@ class FamilyAddresses {
     this.#kind = kind
     this.#run = run
     this.#clock = clock
+  }
+
+  /** Nothing is to be tried again. */
+  get isSettled(): boolean {
+    return this.#retryAt === Infinity
   }
 
   /** See HostAddresses. */
@@ -346,9 +364,6 @@ class FamilyAddresses {
 
 /** Another program was faster. */
 const isGone = /no such process|address not found|cannot assign requested address/i
-
-const isSingle = (cidr: string): boolean =>
-  cidr.endsWith('/128') || (cidr.endsWith('/32') && !cidr.includes(':'))
 
 /**
  * Why a range must not become this host's own: because it holds a network that the host

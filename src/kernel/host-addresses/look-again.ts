@@ -1,5 +1,5 @@
 import type { Clock } from '../../util/clock.ts'
-import { Canary } from '../keeper/canary.ts'
+import { Canary, type CanaryDeps } from '../keeper/canary.ts'
 
 /**
  * `HostAddresses.watch` by looking now and then; `missing` lists CIDRs and never rejects. Listing
@@ -9,10 +9,11 @@ export const lookAgain = (
   clock: Clock,
   missing: () => Promise<readonly string[]>,
   damaged: (what: string) => void,
+  told: Pick<CanaryDeps<boolean>, 'sleeper' | 'isTold'> = {},
 ): (() => void) => {
   const known = { value: true, epoch: 0 }
   const look = async (): Promise<string> => missingText(await missing())
-  const canary = new Canary({ clock, known, look, damaged })
+  const canary = new Canary({ clock, known, look, damaged, ...told })
   return () => canary.stop()
 }
 

@@ -24,6 +24,7 @@ import { cidrContains, parseCidr, type Cidr } from '../../util/cidr.ts'
 import { type RunTool, ToolError } from '../run-tool.ts'
 import type { Backend } from '../xtables/backend.ts'
 import { takes } from '../xtables/try-lines.ts'
+import { counterNames, type PacketCounters } from './packet-counters.ts'
 import { ifLocal as localMatches, ifNotLocal } from '../xtables/local-pods.ts'
 
 /** All rules of one family. */
@@ -234,7 +235,7 @@ const nodePorts = (service: Service, { countsLocalhost }: Context): readonly str
   const { title, names, vips, hasEndpoints } = service
   if (!hasEndpoints) return []
   const why = `-m comment --comment ${title} ${protocolMatch(service)}`
-  const counter = `-m nfacct --nfacct-name ${counters.localhostNodePorts}`
+  const counter = `-m nfacct --nfacct-name ${counterNames.localhostNodePorts}`
   return vips.NodePort.flatMap(({ port }) => {
     const line = `${why} --dport ${port} -j ${names.external}`
     if (!countsLocalhost) return [line]
@@ -411,7 +412,7 @@ const markOf = ({ masqueradeBit }: KernelSettings): string =>
 const forwardChain = (settings: KernelSettings, features: Features): Chain => {
   const mark = markOf(settings)
   const counter = features.nfacct
-    ? `-m nfacct --nfacct-name ${counters.invalidDropped} `
+    ? `-m nfacct --nfacct-name ${counterNames.invalidDropped} `
     : ''
   // What conntrack can't place keeps a client's addresses on its way, and its far end
   // would reset the connection (kubernetes/kubernetes #74839, #117924).
@@ -488,12 +489,6 @@ export interface Features {
   readonly nfacct: boolean
 }
 
-/** Of nfacct; kube-proxy 1.31 and later show them as metrics. */
-const counters = {
-  invalidDropped: 'ct_state_invalid_dropped_pkts',
-  localhostNodePorts: 'localhost_nps_accepted_pkts',
-} as const
-
 /**
  * Tries the tool and asks the kernel. What can be counted by nfacct is set up for it.
  * Rejects with ToolError when nothing can be tried now.
@@ -502,12 +497,13 @@ export const findFeatures = async (
   run: RunTool,
   backend: Backend,
   family: IpFamily,
+  counters: PacketCounters | undefined,
 ): Promise<Features> => {
   const [randomFully, conntrackLiberal, sctp, nfacct] = await Promise.all([
     works(backend, '-j MASQUERADE --random-fully'),
     isLiberal(run),
     works(backend, '-p sctp -m sctp --dport 1 -j RETURN'),
-    countsByNfacct(run, backend, family),
+    countsByNfacct(counters, backend, family),
   ])
   return { randomFully, conntrackLiberal, sctp, nfacct }
 }
@@ -523,19 +519,19 @@ const isLiberal = async (run: RunTool): Promise<boolean> => {
 }
 
 const countsByNfacct = async (
-  run: RunTool,
+  counters: PacketCounters | undefined,
   backend: Backend,
   family: IpFamily,
 ): Promise<boolean> => {
+  const { invalidDropped, localhostNodePorts } = counterNames
   // Of the two counters one is in nat, for IPv4 only.
-  const names = family === 'IPv4' ? Object.values(counters) : [counters.invalidDropped]
-  const listed = await run('nfacct', ['list']).catch(orNothing(undefined))
-  if (listed === undefined) return false
-  for (const name of names)
-    if (!listed.includes(name)) await run('nfacct', ['add', name]).catch(orNothing(''))
-  for (const name of names)
-    if (!(await works(backend, `-m nfacct --nfacct-name ${name} -j RETURN`))) return false
-  return true
+  const names =
+    family === 'IPv4' ? [invalidDropped, localhostNodePorts] : [invalidDropped]
+  return (
+    counters !== undefined &&
+    names.every(name => counters.ensure(name)) &&
+    works(backend, `-m nfacct --nfacct-name ${invalidDropped} -j RETURN`)
+  )
 }
 
 const orNothing =

@@ -13,7 +13,8 @@ import {
   boundClients,
 } from '../proxier.ts'
 import { type RunTool, ToolError } from '../run-tool.ts'
-import type { Backend, BackendMode } from '../xtables/backend.ts'
+import type { SpawnMonitor } from '../nft/monitor.ts'
+import { type Backend, type BackendMode, toldByNft } from '../xtables/backend.ts'
 import { Unreadable, damageIn } from '../xtables/damage.ts'
 import { takeOutAll } from '../xtables/restore-text.ts'
 import { tableNow } from '../xtables/table-now.ts'
@@ -37,14 +38,17 @@ import {
   serviceRules,
 } from './full-rules.ts'
 import { kubeletFirewall } from '../xtables/kube-chains.ts'
+import type { PacketCounters } from './packet-counters.ts'
 import { tryBackend } from './probe.ts'
 import { safe } from './service.ts'
 
 export interface IptablesProxierDeps {
   readonly run: RunTool
   readonly clock: Clock
+  readonly spawnMonitor?: SpawnMonitor
   readonly observer: ProxierObserver
   readonly family: IpFamily
+  readonly counters?: PacketCounters | undefined
   /** Which back end to write by, as of now. */
   readonly choose: () => Promise<ChosenBackend>
 }
@@ -114,9 +118,11 @@ class IptablesProxier implements Proxier {
   }
 
   watch(damaged: (what: string) => void): () => void {
+    const { clock, spawnMonitor } = this.#deps
     const canary = new Canary({
-      clock: this.#deps.clock,
+      clock,
       known: this.#installed,
+      ...toldByNft(clock, spawnMonitor),
       size: ({ book }) => book.total().filter + book.total().nat,
       look: ({ backend, book }, whole) =>
         damageIn(backend, iptablesOwner, book.expected(whole), this.#unreadable, whole),
@@ -156,12 +162,12 @@ class IptablesProxier implements Proxier {
     settings: KernelSettings,
     last: Installed | undefined,
   ): Promise<Installed> {
-    const { run, family, choose, clock } = this.#deps
+    const { run, family, choose, clock, counters } = this.#deps
     const since = clock.now()
     // Each time anew: the plain `iptables` may have been turned to the other back end by
     // update-alternatives, and what it wrote before would stay in force.
     const { chosen: backend, others } = await choose()
-    const features = await findFeatures(run, backend, family)
+    const features = await findFeatures(run, backend, family, counters)
     const isKnown = last?.backend.mode === backend.mode && last.book.isLarge
     const [book, saved] = await Promise.all([
       RuleBook.of(this.#served(snapshot, features.sctp), settings, features),
@@ -247,9 +253,13 @@ const syncOf = (
 export interface IptablesKindDeps {
   readonly run: RunTool
   readonly clock: Clock
+  /** By default nothing is told of changes: each look is made. */
+  readonly spawnMonitor?: SpawnMonitor
   readonly observer: ProxierObserver
   /** By default `auto`: as the system has it, or as others of Kubernetes do. */
   readonly backend?: BackendChoice
+  /** By default none: what rules count is not told. */
+  readonly counters?: PacketCounters
 }
 
 /**

@@ -1,6 +1,7 @@
 import type { Clock, Timer } from '../../util/clock.ts'
 import { ToolError } from '../run-tool.ts'
 import type { Known } from './known.ts'
+import type { Sleeper } from './sleeper.ts'
 
 export interface CanaryDeps<T> {
   readonly clock: Clock
@@ -11,6 +12,10 @@ export interface CanaryDeps<T> {
    * with ToolError when nothing can be read now; a sync that fails is logged.
    */
   readonly look: (written: T, whole: boolean) => Promise<string>
+  /** Who is told of changes: until there is one, a look would come to nothing. */
+  readonly sleeper?: Sleeper | undefined
+  /** Whether it is told of all changes of this; by default it is. */
+  readonly isTold?: (written: T) => boolean
   /** How many rules, or the like, are looked at; by default few. */
   readonly size?: (written: T) => number
   readonly damaged: (what: string) => void
@@ -18,6 +23,8 @@ export interface CanaryDeps<T> {
 
 /** Milliseconds between looks, and for a minute after damage: what does it mostly does it again. */
 const [calmMs, closeMs, recentMs] = [4000, 1000, 60_000]
+/** The most, while nothing is said to change. */
+const seldomMs = 300_000
 /** After a look that a change of Usher's own came in the way of. */
 const againMs = 250
 /**
@@ -27,8 +34,8 @@ const againMs = 250
 const [pauseFactor, pauseFactorOfFew, fewRules] = [50, 5, 1000]
 
 /**
- * Looks now and then whether what Usher has written is still there, and at what costs more less
- * often. What empties a table, as firewalls do when they start, takes that too.
+ * Looks now and then whether what Usher has written is still there, at what costs more less often,
+ * and seldom while it is told that nothing changes. What empties a table, as firewalls do when they start, takes that too.
  */
 export class Canary<T> {
   readonly #deps: CanaryDeps<T>
@@ -36,6 +43,9 @@ export class Canary<T> {
   #isStopped = false
   #nextWhole = 0
   #closeUntil = -Infinity
+  /** What the sleeper had to say at the last look at all that found nothing wrong. */
+  #quiet: string | undefined
+  #quietUntil = -Infinity
 
   constructor(deps: CanaryDeps<T>) {
     this.#deps = deps
@@ -45,6 +55,7 @@ export class Canary<T> {
   stop(): void {
     this.#isStopped = true
     this.#deps.clock.clearTimeout(this.#timer)
+    this.#deps.sleeper?.stop()
   }
 
   #wait(ms: number): void {
@@ -55,10 +66,15 @@ export class Canary<T> {
   }
 
   async #look(): Promise<void> {
-    const { clock, look, known, size = () => 0, damaged } = this.#deps
+    const { clock, look, known, sleeper, isTold = () => true } = this.#deps
+    const { size = () => 0, damaged } = this.#deps
     const { epoch, value } = known
     if (epoch === undefined || value === undefined) return this.#wait(againMs)
     const started = clock.now()
+    // Before the look, so that a change meanwhile is followed by another.
+    const runs = isTold(value) ? sleeper?.runs : undefined
+    if (runs !== undefined && runs === this.#quiet && started < this.#quietUntil)
+      return this.#wait(started < this.#closeUntil ? closeMs : calmMs)
     const isWhole = started >= this.#nextWhole
     const isFew = size(value) <= fewRules
     const what = await look(value, isWhole).catch(notSeen)
@@ -69,7 +85,11 @@ export class Canary<T> {
     const factor = isFew ? (counts ? pauseFactorOfFew : 1) : pauseFactor
     if (isWhole) this.#nextWhole = started + took * factor
     if (!counts) return this.#wait(againMs)
-    if (what !== '') {
+    if (isWhole) {
+      this.#quiet = what === '' ? runs : undefined
+      this.#quietUntil = started + seldomMs
+    }
+    if (what) {
       this.#closeUntil = started + recentMs
       damaged(what)
     }
@@ -78,7 +98,7 @@ export class Canary<T> {
   }
 }
 
-const notSeen = (error: unknown): string => {
-  if (error instanceof ToolError) return ''
+const notSeen = (error: unknown): undefined => {
+  if (error instanceof ToolError) return undefined
   throw error
 }

@@ -16,13 +16,18 @@ export interface KeeperObserver {
  * by itself where a flow goes; rules count for new ones only, and a DNS client's flow never
  * ends.
  */
-export interface FlowChanges<Wanted> {
+export interface FlowChanges<Wanted, Settings> {
   /**
-   * Called after `wanted` was applied; gives the VIPs for which that changed something.
+   * Called after `wanted` was applied with these settings; gives the VIPs for which that changed something.
    * `all`: those that stay too, as rules were missing meanwhile. `left`: those of UDP that an
    * earlier process had.
    */
-  take(wanted: Wanted, all: boolean, left: readonly FlowVip[]): readonly FlowVip[]
+  take(
+    wanted: Wanted,
+    all: boolean,
+    left: readonly FlowVip[],
+    settings: Settings,
+  ): readonly FlowVip[]
 }
 
 /** What one family is to have. */
@@ -37,7 +42,7 @@ export interface FamilyWanted<Wanted, Settings> {
 export interface RuleKeeperDeps<Wanted, Settings> {
   readonly clock: Clock
   readonly proxiers: ReadonlyMap<IpFamily, Proxier<Wanted, Settings>>
-  readonly flowChanges: () => FlowChanges<Wanted>
+  readonly flowChanges: () => FlowChanges<Wanted, Settings>
   /** Ends what the kernel remembers of flows to VIPs. */
   readonly conntrack: Pick<ConntrackCleaner, 'forgetFlows' | 'problem'>
   /** VIPs of UDP to which rules of an earlier process lead, before the first sync. Never rejects. */
@@ -54,7 +59,7 @@ export interface RuleKeeperDeps<Wanted, Settings> {
 
 interface Kept<Wanted, Settings> {
   readonly proxier: Proxier<Wanted, Settings>
-  readonly flows: FlowChanges<Wanted>
+  readonly flows: FlowChanges<Wanted, Settings>
   /** Undefined until the first sync; empty after the second. */
   left: readonly FlowVip[] | undefined
   /** Whether it ever had something to serve. */
@@ -161,7 +166,8 @@ export class RuleKeeper<Wanted, Settings> {
     if (damage !== '') this.#tell(observer => observer.repaired(name, damage, ''))
     // What was found meanwhile is left for the next time.
     if (family.damage === damage) family.damage = ''
-    const stale = family.flows.take(wanted, sync.work === 'full' || left.length > 0, left)
+    const all = sync.work === 'full' || left.length > 0
+    const stale = family.flows.take(wanted, all, left, settings)
     // Rules of another mode, which go after the first sync, led clients until then: once more.
     if (family.left === undefined && left.length > 0) resync()
     family.left = family.left === undefined ? left : []

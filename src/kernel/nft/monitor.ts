@@ -6,6 +6,8 @@ import { toolEnv } from '../run-tool.ts'
 
 /** A child process that writes what `nft monitor` writes. */
 export interface MonitorProcess {
+  /** Undefined when it could not be started; `error` follows. */
+  readonly pid?: number | undefined
   /** Null or undefined when there was no descriptor for them; `error` follows. */
   readonly stdout: Readable | null | undefined
   readonly stderr: Readable | null | undefined

@@ -17,6 +17,8 @@ export interface TableWatchDeps {
 /** Milliseconds between looks at the table; the second while there is no monitor. */
 const calmMs = 60_000
 const blindMs = 4000
+/** The most between two, while the monitor has nothing to say. */
+const seldomMs = 300_000
 /** Until elements are counted when something was changed of which nothing was shown. */
 const unseenMs = 2000
 /** While its owner writes all the time there is no counting them. */
@@ -53,6 +55,9 @@ class TableWatch {
   #reportTimer: Timer | undefined
   #looking = false
   #restUntil = 0
+  /** Since the last look began there was something to look for. */
+  #isTold = false
+  #lookedAt = 0
   #again = false
   #counting = false
   #stopped = false
@@ -91,6 +96,7 @@ class TableWatch {
   }
 
   #event(event: MonitorEvent): void {
+    this.#isTold = true
     if (event === 'lost events') {
       this.#counting = true
       return void this.#look()
@@ -118,7 +124,11 @@ class TableWatch {
     const { clock } = this.#deps
     clock.clearTimeout(this.#lookTimer)
     if (this.#stopped) return
-    this.#lookTimer = clock.setTimeout(() => void this.#look(), ms)
+    this.#lookTimer = clock.setTimeout(() => {
+      const isDue = this.#isTold || clock.now() >= this.#lookedAt + seldomMs
+      if (isDue || ms !== calmMs) void this.#look()
+      else this.#lookIn(calmMs)
+    }, ms)
   }
 
   /** One at a time; asked for in between it is done once more, after a rest. */
@@ -132,6 +142,8 @@ class TableWatch {
     if (startedAt < this.#restUntil) return this.#lookIn(this.#restUntil - startedAt)
     this.#looking = true
     this.#again = false
+    this.#isTold = false
+    this.#lookedAt = startedAt
     const { isPlaced, era } = this.#own
     if (isPlaced) await this.#compare(era)
     this.#looking = false
@@ -154,6 +166,7 @@ class TableWatch {
       this.#known = { era, text }
       if (this.#counting && this.#deps.monitor.running) await this.#count()
     } catch (error) {
+      this.#isTold = true
       if (!this.#isStill(era)) return
       if (error instanceof ToolError && /No such file/.test(error.stderr)) {
         this.#report(`table ${this.#own.name} is gone`)

@@ -1,4 +1,7 @@
 import { type RunTool, ToolError } from '../run-tool.ts'
+import type { Clock } from '../../util/clock.ts'
+import { Sleeper } from '../keeper/sleeper.ts'
+import type { SpawnMonitor } from '../nft/monitor.ts'
 import type { IpFamily } from '../../util/ip.ts'
 
 export type BackendMode = 'nft' | 'legacy'
@@ -109,6 +112,15 @@ export const hasTable = async (
     throw error
   }
 }
+
+/**
+ * For a Canary: who is told of changes by iptables-nft. Unlike `nft monitor` it keeps no rules: 2 MB
+ * with any number. The kernel tells nobody of iptables-legacy's.
+ */
+export const toldByNft = (clock: Clock, spawn: SpawnMonitor | undefined) => ({
+  sleeper: spawn && new Sleeper({ clock, spawn, line: ['xtables-monitor', '--event'] }),
+  isTold: ({ backend }: { readonly backend: Backend }) => backend.mode === 'nft',
+})
 
 /** Whether MASQUERADE takes `--random-fully`: iptables from 1.6.2 on. */
 export const randomFully = ({ detail }: Pick<Backend, 'detail'>): boolean => {

@@ -38,6 +38,7 @@ import {
   ToolError,
 } from '../../kernel/run-tool.ts'
 import { proxyAddressOf, proxyCidrOf } from '../../kernel/proxy-address.ts'
+import { spawnMonitor } from '../../kernel/nft/monitor.ts'
 import { iptablesTables } from '../../capture/iptables/iptables.ts'
 import { nftablesTables } from '../../capture/nftables/nftables.ts'
 import type { ProxyPorts } from '../../capture/proxy-ports.ts'
@@ -48,6 +49,7 @@ import { LinuxHostAddresses } from '../../kernel/host-addresses/linux.ts'
 import { WindowsHostAddresses } from '../../kernel/host-addresses/windows.ts'
 import type { Clock } from '../../util/clock.ts'
 import { ipFamilies, type IpFamily } from '../../util/ip.ts'
+import { type KernelSetup, kernelSetup } from '../kernel/kernel-setup.ts'
 import type { Shared } from '../options.ts'
 
 /**
@@ -55,10 +57,11 @@ import type { Shared } from '../options.ts'
  * mode that is given up for it; '' for none.
  */
 export const createCapture = (
-  deps: CaptureDeps,
+  given: Omit<CaptureDeps, 'setup'>,
   before: string,
 ): Promise<FallbackCapture> => {
-  const { log, options } = deps
+  const { log, options } = given
+  const deps: CaptureDeps = { ...given, setup: setupOf(given) }
   const names: readonly CaptureName[] =
     options.capture === 'auto'
       ? ['nftables', 'iptables', 'local', 'listen']
@@ -75,6 +78,17 @@ export const createCapture = (
     },
   )
 }
+
+/** Rules go by the kernel's table of connections. Beside a kernel mode that one sets it. */
+const setupOf = ({
+  options: { kernel },
+  facts,
+  log,
+  isBesideKernelMode,
+}: Omit<CaptureDeps, 'setup'>): KernelSetup | undefined =>
+  kernel === undefined || isBesideKernelMode
+    ? undefined
+    : kernelSetup('userspace', { options: kernel, facts, log })
 
 /** One that does not work now was asked for by name: a lock may be held, or a tool come later. */
 const stepOf = (deps: CaptureDeps, name: CaptureName, before: string): CaptureStep => {
@@ -120,7 +134,7 @@ const alone = (
   })
   const removeOthers = async (): Promise<readonly Problem[]> => {
     const object = `capture ${name}`
-    const kinds = hostKinds(inUseByCaptures, system.tools.run)
+    const kinds = hostKinds(inUseByCaptures(deps.setup), system.tools.run)
     return [
       ...inForce(object, await withOtherTables(deps, name, 'remove', before)),
       ...(await removeLeftovers(log, { object, kinds, before })),
@@ -139,11 +153,12 @@ const alone = (
 const noLock: HostLock = { acquire: async () => true, release: async () => {} }
 
 /** All that is left then is of the kernel modes, Usher's or kube-proxy's. */
-const inUseByCaptures: Partial<InUse> = {
+const inUseByCaptures = (setup: CaptureDeps['setup']): Partial<InUse> => ({
   chain: (_table, chain) => isCaptureChain(chain),
   nftablesTable: name => name === tableName || isProbeTable(name),
   captures: true,
-}
+  sysctl: name => setup?.has(name) ?? false,
+})
 
 interface Kind {
   readonly probe: () => Promise<FamilyProbes>
@@ -252,13 +267,22 @@ const rulesCapture = (
     proxyAddress: family => proxyAddressOf[family],
     listen,
     prepare: family => kept.take(proxyCidrOf[family]),
+    applied: async () => deps.setup?.prepare(),
     holdOthers: async () => {
       const left = await withOtherTables(deps, tables.name, 'hold', '')
       for (const one of left) log.warn({ ...one }, 'old rules may still be there')
     },
-    release: keep => kept.release(keep),
+    // What stays is tried again, and a problem, once these rules lead.
+    removeOthers: async family => {
+      if (!deps.isBesideKernelMode)
+        await withOtherTables(deps, tables.name, 'remove', '', [family])
+    },
+    release: async keep => {
+      if (!keep) await deps.setup?.undo()
+      await kept.release(keep)
+    },
     nodePortCidrs,
-    podCidrs: facts.podCidrs,
+    podCidrs: facts.nodePodCidrs,
     forgetWaiting: family => forgetWaiting(runTool, family),
     conntrack,
     // Beside a kernel mode it would be that one's own.
@@ -290,6 +314,8 @@ interface CaptureDeps extends Pick<
   readonly proxyPorts: ProxyPorts
   /** A kernel mode of this process leads traffic, too: the host is its, and what it has stays. */
   readonly isBesideKernelMode: boolean
+  /** Settings of the kernel's that rules go with. */
+  readonly setup: KernelSetup | undefined
 }
 
 interface HostSystemDeps {
@@ -309,7 +335,7 @@ export const hostSystem = ({
   isBesideKernelMode = false,
 }: HostSystemDeps): HostSystem => {
   const tools = new StoppableTools()
-  const deps = { run: tools.run, clock }
+  const deps = { run: tools.run, clock, spawnMonitor }
   const isWindows = (platform ?? process.platform) === 'win32'
   return {
     tools,
@@ -365,6 +391,7 @@ const withOtherTables = async (
   own: string,
   work: 'hold' | 'remove',
   before: string,
+  families: readonly IpFamily[] = ipFamilies,
 ): Promise<readonly Stay[]> => {
   const others = [system.nftables, system.iptables].filter(({ name }) => name !== own)
   const one = async (tables: RuleTables, family: IpFamily): Promise<readonly Stay[]> => {
@@ -379,6 +406,6 @@ const withOtherTables = async (
     }
   }
   // Clients wait meanwhile.
-  const left = others.flatMap(tables => ipFamilies.map(each => one(tables, each)))
+  const left = others.flatMap(tables => families.map(each => one(tables, each)))
   return (await Promise.all(left)).flat()
 }

@@ -1,6 +1,11 @@
-import { type Sysctls, UnrememberedError } from '../../kernel/sysctls.ts'
+import { hostSysctls, type Sysctls, UnrememberedError } from '../../kernel/sysctls.ts'
+import type { KernelOptions, ModeName } from '../../mode/mode.ts'
 import type { Problem } from '../../model/snapshot.ts'
-import type { WantedSysctl } from './wanted-sysctls.ts'
+import type { ClusterFacts, Shared } from '../options.ts'
+import { onlineProcessors, type WantedSysctl, wantedSysctls } from './wanted-sysctls.ts'
+
+/** What has failed is tried with every second sync, then with every fourth, and so on to this. */
+const rarestTry = 64
 
 export interface KernelSetupDeps {
   readonly sysctls: Sysctls
@@ -17,6 +22,8 @@ export class KernelSetup {
   readonly #deps: KernelSetupDeps
   /** By name, the value that it has, or was larger than. */
   readonly #done = new Map<string, string>()
+  /** Syncs so far. */
+  #syncs = 0
   /** How often each failed. */
   readonly #failures = new Map<string, number>()
   /** Those not set because they could not be taken back later, with the reason. */
@@ -28,6 +35,7 @@ export class KernelSetup {
 
   /** Sets what is not set yet, but for what rules have to guard. Never rejects. */
   prepare(): Promise<void> {
+    this.#syncs += 1
     return this.#setAll(
       this.#deps.wanted().filter(({ guarded }) => guarded === undefined),
     )
@@ -43,6 +51,11 @@ export class KernelSetup {
     const open = all.filter(({ guarded }) => stands && guarded === 'open')
     await this.#takeBack(all.filter(one => !open.includes(one)))
     await this.#setAll(open)
+  }
+
+  /** Puts back all that Usher, this process or one before, has set. Never rejects. */
+  undo(): Promise<void> {
+    return this.#takeBack(this.#deps.wanted())
   }
 
   /** What can't be set without a danger that would outlast this process. */
@@ -71,6 +84,7 @@ export class KernelSetup {
     for (const wanted of all) {
       if (this.#done.get(wanted.name) === wanted.value) continue
       if (wanted.needs !== undefined && !this.#done.has(wanted.needs)) continue
+      if (!this.#isTimeFor(wanted)) continue
       try {
         await applySysctl(this.#deps.sysctls, wanted)
         this.#done.set(wanted.name, wanted.value)
@@ -81,6 +95,13 @@ export class KernelSetup {
         this.#fail(wanted, message)
       }
     }
+  }
+
+  /** In a container whose /proc/sys is read-only nothing can be set, ever. */
+  #isTimeFor({ name, guarded }: WantedSysctl): boolean {
+    const failures = this.#failures.get(name) ?? 0
+    if (failures < 2 || guarded !== undefined) return true
+    return this.#syncs % Math.min(2 ** (failures - 1), rarestTry) === 0
   }
 
   /** For what a mode sets by itself. Rejects with the reason. */
@@ -100,6 +121,37 @@ export class KernelSetup {
     this.#failures.set(name, failures)
     if (failures === 2) this.#deps.failed(name, value, why)
   }
+}
+
+/** That of a mode, on this host. */
+export const kernelSetup = (
+  mode: ModeName,
+  {
+    options,
+    facts,
+    log,
+    sysctls = hostSysctls(),
+  }: {
+    readonly options: KernelOptions
+    readonly facts: Partial<Pick<ClusterFacts, 'nodePortCidrsOfAnyNode'>>
+    readonly log: Shared['log']
+    readonly sysctls?: Sysctls
+  },
+): KernelSetup => {
+  const cores = onlineProcessors()
+  // Userspace does without: it only shares the kernel's table of connections.
+  const level = mode === 'userspace' ? 'info' : 'warn'
+  return new KernelSetup({
+    sysctls,
+    wanted: () =>
+      wantedSysctls(options, {
+        mode,
+        cores,
+        nodePortCidrs: facts.nodePortCidrsOfAnyNode,
+      }),
+    failed: (sysctl, value, why) =>
+      log[level]({ sysctl, value, why }, 'a setting of the kernel stays as it is'),
+  })
 }
 
 /** False when a larger number was there, and stays. Rejects with the reason. */

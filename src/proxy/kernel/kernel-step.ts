@@ -25,10 +25,11 @@ import type { RuleMetrics } from '../../observe/rule-metrics.ts'
 import { ipFamilies, type IpFamily, isLoopback } from '../../util/ip.ts'
 import type { Shared, ClusterFacts } from '../options.ts'
 import { removeLeftovers } from '../remove-leftovers.ts'
-import { KernelSetup } from './kernel-setup.ts'
-import { onlineProcessors, wantedSysctls } from './wanted-sysctls.ts'
+import { kernelSetup } from './kernel-setup.ts'
 import { cidrsOfFamily } from '../../util/cidr.ts'
 import { iptablesKind } from '../../kernel/iptables/iptables-proxier.ts'
+import { hostCounters } from '../../kernel/iptables/packet-counters.ts'
+import { spawnMonitor } from '../../kernel/nft/monitor.ts'
 import { ipvsKind } from '../../kernel/ipvs/ipvs-proxier.ts'
 import { nftablesKind } from '../../kernel/nftables/nftables-kind.ts'
 import { kernelModeNames, type KernelOptions } from '../../mode/mode.ts'
@@ -56,18 +57,7 @@ export const kernelStep = (
 ): ModeStep => {
   const { clock, log, options, facts, metrics } = deps
   const said = kernelLog(log, name)
-  const cores = onlineProcessors()
-  const setup = new KernelSetup({
-    sysctls: deps.sysctls ?? hostSysctls(),
-    wanted: () =>
-      wantedSysctls(options, {
-        mode: name,
-        cores,
-        nodePortCidrs: facts.nodePortCidrsOfAnyNode,
-      }),
-    failed: (sysctl, value, why) =>
-      log.warn({ sysctl, value, why }, 'a setting of the kernel stays as it is'),
-  })
+  const setup = kernelSetup(name, deps)
   const observer: ProxierObserver = {
     restoreFailed: (family, work) => {
       metrics.restoreFailed(family, work)
@@ -213,7 +203,8 @@ export const kernelKinds = (
       read: readIfThere,
       setSysctl,
     }),
-  iptables: ({ run, observer }) => iptablesKind({ run, clock, observer }),
+  iptables: ({ run, observer }) =>
+    iptablesKind({ run, clock, observer, spawnMonitor, counters: hostCounters() }),
 })
 
 /** Whether the kernel modes work here, for `usher check`. */

@@ -5,11 +5,10 @@ import {
   SOCK_CLOEXEC,
 } from '../../ffi/constants.ts'
 import { errno, systemError } from '../../ffi/errno.ts'
-import { EventTable } from './event-table.ts'
 import { Timed, TimerWheel } from './timer-wheel.ts'
 import type { Clock, Timer } from '../../util/clock.ts'
 import type { StructLayout } from '../../ffi/struct-layout.ts'
-import type { Syscalls, NativeMemory } from '../../ffi/syscalls.ts'
+import type { NativeMemory, Syscalls } from '../../ffi/syscalls.ts'
 
 /** Handles the events of all watched things of a kind: connections, listening sockets, flows. */
 export interface EventSource<Item> {
@@ -30,6 +29,12 @@ export interface LoopTimers {
   run(now: number): void
 }
 
+/** By which others see that it lives. */
+export interface LoopSigns {
+  readonly beat: () => void
+  readonly rest: () => void
+}
+
 const mostEvents = 512
 const tickMs = 8
 /** An int has room for 24 days; nothing is lost by looking around after one hour. */
@@ -46,6 +51,7 @@ export class EventLoop {
   readonly #layout: StructLayout
   readonly #readTime: () => number
   readonly #beat: () => void
+  readonly #rest: () => void
   readonly #epoll: number
   readonly #events: NativeMemory
   readonly #change: NativeMemory
@@ -60,19 +66,21 @@ export class EventLoop {
   #unhandled: unknown
 
   /**
-   * `readTime`: monotonic milliseconds; `beat` is called in every turn, and for each event.
+   * `readTime`: monotonic milliseconds; `beat` is called in every turn, and for each event, `rest`
+   * before it waits.
    * Throws when the kernel gives no epoll instance.
    */
   constructor(
     calls: Syscalls,
     layout: StructLayout,
     readTime: () => number,
-    beat: () => void = () => {},
+    { beat, rest }: LoopSigns = { beat: () => {}, rest: () => {} },
   ) {
     this.#calls = calls
     this.#layout = layout
     this.#readTime = readTime
     this.#beat = beat
+    this.#rest = rest
     this.clock = new LoopClock(tickMs, readTime())
     this.#events = calls.allocate(mostEvents * layout.epollEventWords * 4)
     this.#change = calls.allocate(layout.epollEventWords * 4)
@@ -148,6 +156,7 @@ export class EventLoop {
    * a timer or a callback of `afterTurn` throws; what was not reached is done next turn.
    */
   turn(ms: number): void {
+    this.#rest()
     const count = this.#calls.epollWait(
       this.#epoll,
       this.#events.address,
@@ -290,5 +299,76 @@ export class LoopClock implements Clock {
   /** Calls what has expired by now. */
   run(): void {
     this.#wheel.run(this.#now)
+  }
+}
+
+const smallest = 1024
+
+/**
+ * What each watched descriptor belongs to, and in which use of its number. A descriptor's
+ * number is used again as soon as it is closed, and events of the earlier socket may come
+ * later still: from the batch that is being handled, and for as long as a child of this process
+ * that has not called execve(2) yet holds a copy of it (epoll(7), Q6). So each use of a number
+ * has a generation of its own, which the kernel keeps beside it, and an event of an earlier one
+ * is dropped.
+ */
+export class EventTable<Source, Item> {
+  #generations = new Int32Array(0)
+  readonly #sources: (Source | undefined)[] = []
+  readonly #items: (Item | undefined)[] = []
+
+  open(fd: number, source: Source, item: Item): void {
+    if (fd < 0) return
+    if (fd >= this.#generations.length) this.#grow(fd)
+    this.#sources[fd] = source
+    this.#items[fd] = item
+    this.#renew(fd)
+  }
+
+  /** The present use of it is another one's: its events stay valid. */
+  pass(fd: number, source: Source, item: Item): void {
+    this.#sources[fd] = source
+    this.#items[fd] = item
+  }
+
+  /** Events of its present use are dropped from now on. */
+  close(fd: number): void {
+    if (!this.isOpen(fd)) return
+    this.#sources[fd] = undefined
+    this.#items[fd] = undefined
+    this.#renew(fd)
+  }
+
+  isOpen(fd: number): boolean {
+    return this.#sources[fd] !== undefined
+  }
+
+  /** The source of the descriptor, if an event of `generation` is of its present use. */
+  sourceOf(fd: number, generation: number): Source | undefined {
+    return this.#generations[fd] === generation ? this.#sources[fd] : undefined
+  }
+
+  item(fd: number): Item | undefined {
+    return this.#items[fd]
+  }
+
+  /** What its events are to carry. */
+  generation(fd: number): number {
+    return this.#generations[fd] ?? 0
+  }
+
+  /** 32 bits: the next of the same number comes after 4 billion uses of one descriptor. */
+  #renew(fd: number): void {
+    this.#generations[fd] = ((this.#generations[fd] ?? 0) + 1) | 0
+  }
+
+  #grow(fd: number): void {
+    const size = Math.max(smallest, 2 ** Math.ceil(Math.log2(fd + 1)))
+    const larger = new Int32Array(size)
+    larger.set(this.#generations)
+    this.#generations = larger
+    // Without gaps: an array with many becomes a dictionary.
+    while (this.#sources.length < size) this.#sources.push(undefined)
+    while (this.#items.length < size) this.#items.push(undefined)
   }
 }

@@ -154,6 +154,8 @@ export class LinuxRelay implements Relay {
   }
 
   async #stopAccepting(): Promise<void> {
+    await this.#pool.acceptQueued()
+    if (this.#ended !== undefined) return
     this.#sockets.drain()
     await forEachYielding(this.#ports.values(), port => {
       if (port.protocol === 'TCP') port.stopListening('shutting down')
@@ -430,7 +432,7 @@ const ways: {
 }
 
 const leaveMs = 2000
-/** Milliseconds for all connections to be reset: a worker that hangs must not hold up the end. */
+/** Milliseconds for queued clients to be accepted, and for all connections to be reset: a worker that hangs must not hold up the end. */
 const killMs = 2000
 
 /** All workers of a relay. */
@@ -465,9 +467,17 @@ class WorkerPool {
     await this.#call({ kind: 'mark' })
   }
 
-  /** Resolves when no worker has a TCP connection any more. Workers that die are not replaced. */
-  async stopAccepting(): Promise<void> {
+  /**
+   * Resolves when every worker has accepted who came before; one that hangs is not waited for.
+   * Workers that die from now on are not replaced.
+   */
+  async acceptQueued(): Promise<void> {
     for (const worker of this.workers) worker.isLast()
+    await within(this.#deps.clock, killMs, this.#call({ kind: 'accept-queued' }))
+  }
+
+  /** Resolves when no worker has a TCP connection any more. */
+  async stopAccepting(): Promise<void> {
     await this.#call({ kind: 'stop-accepting' })
   }
 

@@ -73,6 +73,8 @@ export type Order =
 export type WorkerCall =
   /** Answered when all orders before have been carried out. */
   | { readonly kind: 'mark' }
+  /** Accept who has come so far: a socket that is closed resets them. */
+  | { readonly kind: 'accept-queued' }
   /** Close all listening sockets; answered when the last TCP connection has ended. */
   | { readonly kind: 'stop-accepting' }
   /** Reset every connection, end every flow; answered with the number of connections. */

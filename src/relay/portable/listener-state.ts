@@ -40,6 +40,10 @@ export class ListenerState extends ListenerEndpoints<Backend> {
   /** False once `apply` left it out. */
   wanted = true
   lastError = ''
+  /** Connections to endpoints since one of them has answered last. */
+  sinceAnswer = 0
+  /** Open connections of clients that have ended their side without an answer. */
+  leftUnanswered = 0
   #spec: RelayListener
   readonly #counted = new CountedEndpoints()
   /** Kept while there are no limits: connections from before count in it. */

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import type { Clock } from '../../util/clock.ts'
 import { forEachYielding } from '../../util/list-diff.ts'
 import {
@@ -54,6 +55,8 @@ export interface PortableRelayDeps {
 const sweepMs = 10_000
 /** Milliseconds that sockets may take to close. */
 const closingMs = 1000
+/** Clients of one listener; the kernel has a limit of its own, which is lower by default. */
+const mostQueued = 4096
 
 /** The relay on node:net and node:dgram: runs wherever Node runs. */
 export class PortableRelay implements Relay {
@@ -70,6 +73,8 @@ export class PortableRelay implements Relay {
   #sweptAt = -Infinity
   /** TCP connections that are open. */
   #connections = 0
+  /** Of all time. */
+  #begun = 0
   #draining = false
   readonly #drains: (() => void)[] = []
   readonly #answerers: Answerers = {
@@ -150,6 +155,7 @@ export class PortableRelay implements Relay {
 
   async drain(ms: number): Promise<DrainResult> {
     this.#draining = true
+    await this.#acceptQueued()
     await forEachYielding(this.#listeners.values(), one => one.stopAccepting())
     await this.#drained(ms)
     let reset = 0
@@ -157,6 +163,16 @@ export class PortableRelay implements Relay {
     // Sockets are closed a turn later, and then their records are written.
     await this.#drained(closingMs)
     return { reset }
+  }
+
+  /** Node accepts one a listener and turn, and resets the others when the server is closed. */
+  async #acceptQueued(): Promise<void> {
+    let before = -1
+    for (let left = mostQueued; left > 0 && before !== this.#begun; left -= 1) {
+      before = this.#begun
+      await setImmediate()
+      await setImmediate()
+    }
   }
 
   /** Resolves when there is no connection any more, at the latest after `ms`. */
@@ -216,6 +232,7 @@ export class PortableRelay implements Relay {
     const listener = new Listener(this.#env, spec, {
       retired: () => this.#listeners.delete(spec.id),
       connectionBegun: () => {
+        this.#begun += 1
         this.#connections += 1
       },
       connectionEnded: () => {

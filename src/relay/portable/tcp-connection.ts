@@ -41,6 +41,18 @@ export interface ConnectionContext {
  */
 const usualKeepAliveIdleMs = 15_000
 
+/**
+ * Node tells no TTL, by which the Linux relay finds a ring through other proxies. So where no endpoint
+ * has answered for many connections dials wait longer than a reset takes: that of a client that leaves overtakes
+ * the ring's newest hop. Milliseconds.
+ */
+const dialPauseMs = ({ sinceAnswer }: ListenerState): number =>
+  Math.min(Math.max(sinceAnswer - 128, 0) * 4, 250)
+
+/** And where many have ended their side: longer than it takes until that of the hop before is a reset. */
+const manyLeft = 16
+const ofHalfClose = 1.25
+
 /** Only a socket that is read notices a reset; after our own FIN there is no telling. */
 const isUnread = (socket: Socket): boolean =>
   !socket.writableEnded && (socket.isPaused() || socket.readableEnded)
@@ -71,6 +83,8 @@ export class TcpConnection implements Dialled, WatchedConnection {
   #openWay: Socket
   /** What had been read from it by then. */
   #bytesAtHalfClose = 0
+  /** Its client has ended its side without an answer. */
+  #leftUnanswered = false
   /** It has answered, or lasted too long for an early close. */
   #hasLasted = false
   readonly #answer: AnswerTimer
@@ -102,9 +116,19 @@ export class TcpConnection implements Dialled, WatchedConnection {
   }
 
   start(): void {
-    const { dialling, state } = this.#context
-    this.dial = new Dial(dialling, this, state, this.#choice, this.#attempts)
-    this.dial.start()
+    const { clock, dialling, limits, state } = this.#context
+    const dial = new Dial(dialling, this, state, this.#choice, this.#attempts)
+    this.dial = dial
+    const pauseMs = dialPauseMs(state)
+    if (pauseMs === 0) return dial.start()
+    const start = (): void => (this.hasLeft ? dial.clientLeft() : dial.start())
+    const startSlowly = (): void => {
+      const hasEnded = this.#client.readableEnded
+      if (!hasEnded || state.leftUnanswered <= manyLeft) return start()
+      const ms = ofHalfClose * (this.halfCloseMs ?? limits.halfCloseTimeout)
+      this.dialTimer = clock.setTimeout(start, ms)
+    }
+    this.dialTimer = clock.setTimeout(startSlowly, pauseMs)
   }
 
   get arrival(): Arrival {
@@ -144,6 +168,7 @@ export class TcpConnection implements Dialled, WatchedConnection {
     this.#backendSocket = socket
     this.#openSockets += 1
     backend.active += 1
+    this.#context.state.sinceAnswer += 1
     this.#begin()
     const held = this.#held?.bytes.subarray(heard)
     this.#held = undefined
@@ -218,8 +243,13 @@ export class TcpConnection implements Dialled, WatchedConnection {
   #halfClosed(from: Socket): void {
     const to = this.#opposite(from)
     if (to === undefined) return this.dial?.clientEnded()
-    this.#context.idleWatch.halfClosed(this)
-    this.#context.idleWatch.unread(this)
+    const { idleWatch, state } = this.#context
+    idleWatch.halfClosed(this)
+    idleWatch.unread(this)
+    if (from === this.#client && this.bytesToClient === 0 && !this.#leftUnanswered) {
+      this.#leftUnanswered = true
+      state.leftUnanswered += 1
+    }
     this.#openWay = to
     this.#bytesAtHalfClose = to.bytesRead
     endAfterData(to)
@@ -337,6 +367,7 @@ export class TcpConnection implements Dialled, WatchedConnection {
   /** The first has come from the endpoint. */
   #answered(): void {
     this.lasts()
+    this.#context.state.sinceAnswer = 0
     if (this.#attempts.length > 1)
       noteUnserved(
         this.#context.state,
@@ -431,6 +462,7 @@ export class TcpConnection implements Dialled, WatchedConnection {
     const { state } = this.#context
     const { counters } = state
     if (this.#backend !== undefined) this.#backend.active -= 1
+    if (this.#leftUnanswered) state.leftUnanswered -= 1
     counters.add('bytesToBackend', this.bytesToBackend)
     counters.add('bytesToClient', this.bytesToClient)
     const { cause } = this.record

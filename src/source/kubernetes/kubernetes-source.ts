@@ -117,7 +117,9 @@ export class KubernetesSource implements Source {
     if (!reflector?.synced) return `the Node ${nodeName} has not been read yet`
     // An object that was refused: what is wrong with it is a problem of its own.
     if (store !== undefined && store.size > 0) return `the Node ${nodeName} has problems`
-    return `the API server has no Node ${nodeName}; --hostname-override gives another name`
+    return this.#nodeWasThere
+      ? `the Node ${nodeName} was deleted; what was known of it holds until it is there again`
+      : `the API server has no Node ${nodeName}; --hostname-override gives another name`
   }
 
   async close(): Promise<void> {

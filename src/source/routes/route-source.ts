@@ -125,7 +125,8 @@ export class RouteSource implements Source {
       clock,
       sync: async () => this.#update(),
       failed: error => this.#onError(error as Error),
-      minMs: turnsEveryMs,
+      mostWaitMs: turnsEveryMs,
+      leastWaitMs: turnsEveryMs,
       maxMs: Number.POSITIVE_INFINITY,
     })
     this.#watchOf = backend =>

@@ -7,15 +7,18 @@ const path = '/64'
 const serveFreezing = async (tap: Parameters<typeof serveHttp>[0]) => {
   const waiting = new Set<() => void>()
   let isFrozen = false
-  const timers = [
+  let timers: readonly NodeJS.Timeout[] | undefined
+  // The generator is a process, which takes its time to start.
+  const begin = () => [
     setTimeout(() => (isFrozen = true), 400),
     setTimeout(() => {
       isFrozen = false
       for (const answer of waiting) answer()
     }, 700),
   ]
-  tap.teardown(() => timers.forEach(clearTimeout))
+  tap.teardown(() => timers?.forEach(clearTimeout))
   return serveHttp(tap, (_, socket) => {
+    timers ??= begin()
     if (!isFrozen) return ok
     waiting.add(() => socket.write(ok))
     return undefined

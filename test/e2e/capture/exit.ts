@@ -9,10 +9,18 @@ export const exitLeavesNothing = async (
   t: Test,
   stage: Stage,
   usher: NodeUsher,
+  { manner }: Way,
 ): Promise<void> => {
+  // What rules go by is set as kube-proxy sets it; see wanted-sysctls.ts.
+  const { sysctls } = await stage.now()
+  const closeWait = / = (\d+)$/m.exec(
+    sysctls.slice(sysctls.indexOf('nf_conntrack_tcp_timeout_close_wait')),
+  )
+  t.equal(closeWait?.[1], manner === 'rules' ? '3600' : '60')
   usher.send('SIGTERM')
   t.match(await usher.exit, { code: 0 })
   t.equal((await stage.now()).all, stage.before.all)
+  t.equal((await stage.now()).sysctls, stage.before.sysctls)
 }
 
 /** As kube-proxy's rules, which need nobody to carry packets. */

@@ -10,11 +10,12 @@ import {
   nodePortsAreRestricted,
   restrictions,
 } from './node-ports.ts'
-import { objectsOf } from './objects.ts'
+import { families, objectsOf, protocols } from './objects.ts'
 import { addressTable, faultLines, lostDatagrams, resultTable } from './report.ts'
 import { serviceNamed } from './services.ts'
 import { udpFlowsFollow } from './udp-flows.ts'
 import { makeStage, type Stage } from './stage.ts'
+import { vipOf } from './vips.ts'
 import { allNodePorts, isOfKernel, type Way } from './ways.ts'
 
 /** All that clients may meet one way, on a cluster of its own. */
@@ -25,6 +26,10 @@ export const captureMatrix = async (t: Test, way: Way): Promise<void> => {
   const usher = stage.start(...allNodePorts(way))
   await usher.ready()
   await t.test('the matrix', t => everyCell(t, agents, way))
+  if (!isOfKernel(way))
+    await t.test('pods of other nodes are clients from outside', t =>
+      othersAreOutside(t, agents),
+    )
   await t.test('affinity holds across VIPs', t => affinityHolds(t, agents))
   await t.test('load balancers hear of health', t => healthIsTold(t, stage))
   if (manner === 'rules')
@@ -37,7 +42,8 @@ export const captureMatrix = async (t: Test, way: Way): Promise<void> => {
     await t.test('what is in the kernel serves on', t =>
       exitLeavesRules(t, stage, usher, way),
     )
-  else await t.test('an exit leaves nothing', t => exitLeavesNothing(t, stage, usher))
+  else
+    await t.test('an exit leaves nothing', t => exitLeavesNothing(t, stage, usher, way))
   await stage.manifests.write(
     ...objectsOf([serviceNamed('plain'), serviceNamed('external-local')]),
   )
@@ -58,6 +64,21 @@ export const captureMatrix = async (t: Test, way: Way): Promise<void> => {
     })
 }
 
+/** To them policy Local applies: asked often enough to meet both endpoints, if it did not. */
+const othersAreOutside = async (t: Test, agents: Agents): Promise<void> => {
+  for (const family of families)
+    for (const protocol of protocols) {
+      const to = vipOf['node port, first address'](serviceNamed('external-local'), family)
+      const dial = () => agents['backend-3'].dial({ protocol, ...to }, 5000)
+      const met = await Promise.all(Array.from({ length: 6 }, dial))
+      t.strictSame(
+        new Set(met.map(each => (each.result === 'answer' ? each.backend : each.result))),
+        new Set(['backend-2']),
+        `${family} ${protocol}`,
+      )
+    }
+}
+
 /**
  * The matrix alone, and the end: for the other tool of iptables, which is given the same
  * lines, and differs in how the kernel carries them out.
@@ -73,7 +94,7 @@ export const captureCells = async (
   await usher.ready()
   await t.test('the matrix', t => everyCell(t, stage.agents, way))
   await t.test('an exit and a cleanup leave nothing', async t => {
-    if (!isOfKernel(way)) return exitLeavesNothing(t, stage, usher)
+    if (!isOfKernel(way)) return exitLeavesNothing(t, stage, usher, way)
     usher.send('SIGTERM')
     t.match(await usher.exit, { code: 0 })
     await stage.cleanUp()

@@ -30,7 +30,7 @@ export const restartsUnderLoad = async (t: Test, way: Way): Promise<void> => {
   await t.test('rules of others are as they were', async t => {
     t.equal((await stage.now()).theirs, stage.before.theirs)
   })
-  await t.test('an exit leaves nothing', t => exitLeavesNothing(t, stage, run.usher))
+  await t.test('an exit leaves nothing', t => exitLeavesNothing(t, stage, run.usher, way))
   await t.test('rules that are flushed come back', t => flush(t, run))
 }
 

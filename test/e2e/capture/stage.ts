@@ -1,5 +1,5 @@
 import type { Test } from 'tap'
-import { podCidrs, serviceCidrs } from '../../support/net/addresses.ts'
+import { clusterCidrs, serviceCidrs } from '../../support/net/addresses.ts'
 import { type Agents, startAgents } from '../../support/net/cluster-agents.ts'
 import { type ClusterNet, makeClusterNet } from '../../support/net/cluster-net.ts'
 import {
@@ -48,7 +48,7 @@ export const makeStage = async (t: Test, way: Way): Promise<Stage> => {
     `--state-dir=${stateDir}`,
     `--hostname-override=${nodeName}`,
     `--service-cidr=${serviceCidrs.IPv4},${serviceCidrs.IPv6}`,
-    `--cluster-cidr=${podCidrs.IPv4},${podCidrs.IPv6}`,
+    `--cluster-cidr=${clusterCidrs.IPv4},${clusterCidrs.IPv6}`,
   ]
   await addForeignRules(net.node.run, backEnd, opensFilter)
   const now = (): Promise<SystemTexts> => systemTexts(net.node.run, backEnd)

@@ -1,9 +1,11 @@
+import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
 import { lineErrors } from '../../../src/kernel/host-addresses/ip-tool.ts'
 import {
   LinuxHostAddresses,
   type LinuxHostAddressesDeps,
 } from '../../../src/kernel/host-addresses/linux.ts'
+import { spawnMonitor } from '../../../src/kernel/nft/monitor.ts'
 import type { HostAddresses } from '../../../src/kernel/host-addresses/host-addresses.ts'
 import { type RunTool, ToolError } from '../../../src/kernel/run-tool.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
@@ -318,6 +320,49 @@ t.test('what was taken away and could not be put back is tried again', async t =
     t.strictSame(await host.sync(wanted), none)
     await look(34_000)
     t.equal(told.length, 2, 'it is there again')
+  }
+})
+
+t.test('while the kernel tells of no change, looks run no tool', needsNetns, async t => {
+  const { netns, clock, calls, ip } = await fixture()
+  const run: RunTool = (command, args, options) => {
+    calls.push(command)
+    return netns.run(command, args, options)
+  }
+  const host = new LinuxHostAddresses({
+    run,
+    clock,
+    spawnMonitor: (command, args) => {
+      const [first = '', ...rest] = netns.prefix
+      return spawnMonitor(first, [...rest, command, ...args])
+    },
+  })
+  await host.sync(['192.0.2.7/32', 'fd00::7/128'])
+  const told: string[] = []
+  t.teardown(host.watch(what => told.push(what)))
+  const looks = async (count: number): Promise<number> => {
+    calls.length = 0
+    for (let i = 0; i < count; i++) {
+      await until('the look before', () => clock.waiting > 0)
+      clock.advance(4000)
+    }
+    await until('the last look', () => clock.waiting > 0)
+    return calls.length
+  }
+  await until('all is still', async () => (await looks(1)) === 0, 10_000)
+  t.equal(await looks(20), 0)
+  const changes = [
+    ['-4', 'route', 'del', 'local', '192.0.2.7', 'dev', 'lo'],
+    ['-6', 'addr', 'del', 'fd00::7/128', 'dev', 'lo'],
+    ['-4', 'rule', 'del', 'table', 'local'],
+  ]
+  for (const change of changes) {
+    await ip(...change)
+    await setTimeout(100)
+    t.ok((await looks(1)) > 0)
+    t.equal(told.length, 1, change.join(' '))
+    told.length = 0
+    await host.sync(['192.0.2.7/32', 'fd00::7/128'])
   }
 })
 

@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
 import {
   endpointChainName,
@@ -127,6 +128,44 @@ t.test('a look takes at most 5 s to come', { skip }, async t => {
   await until('the damage', () => damaged.length > 0)
   t.equal(damaged.length, 1)
   stop()
+})
+
+t.test('where the kernel tells of no change, looks run no tool', { skip }, async t => {
+  let runs = 0
+  const world = await makeWorld({
+    isTold: true,
+    around: run => (command, args, options) => {
+      runs++
+      return run(command, args, options)
+    },
+  })
+  const damaged: string[] = []
+  const stop = world.proxier.watch(what => damaged.push(what))
+  t.teardown(stop)
+  await world.proxier.sync(snapshotOf([web]), settings)
+  /** How many tools the next looks run. */
+  const looks = async (count: number): Promise<number> => {
+    const before = runs
+    for (let i = 0; i < count; i++) {
+      await until('the look before', () => world.clock.waiting > 0)
+      world.clock.advance(4000)
+    }
+    await until('the last look', () => world.clock.waiting > 0)
+    return runs - before
+  }
+  await until('all is still', async () => (await looks(1)) === 0, 10_000)
+  t.equal(await looks(20), 0)
+  t.ok((await looks(75)) > 0, 'once in 5 minutes, whatever is told')
+  for (const text of ['*nat\n-F PREROUTING\nCOMMIT\n', '*filter\n-F\nCOMMIT\n']) {
+    await world.restore(text)
+    await setTimeout(100)
+    t.ok((await looks(1)) > 0)
+    t.equal(damaged.length, 1, text)
+    damaged.length = 0
+    world.proxier.forget()
+    await world.proxier.sync(snapshotOf([web]), settings)
+    await until('all is still again', async () => (await looks(1)) === 0, 10_000)
+  }
 })
 
 t.test('a canary that can not look says nothing', { skip }, async t => {

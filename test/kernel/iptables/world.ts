@@ -1,3 +1,4 @@
+import { type SpawnMonitor, spawnMonitor } from '../../../src/kernel/nft/monitor.ts'
 import { iptablesKind } from '../../../src/kernel/iptables/iptables-proxier.ts'
 import {
   plainSettings,
@@ -89,6 +90,8 @@ export interface WorldOptions {
   readonly family?: IpFamily
   /** The host has both back ends; by default only this one. */
   readonly hasBoth?: boolean
+  /** It is told of changes, as Usher is. */
+  readonly isTold?: boolean
   /** Around the runner of tools. */
   readonly around?: (run: RunTool) => RunTool
 }
@@ -97,9 +100,13 @@ export const makeWorld = async ({
   backend = 'nft',
   family = 'IPv4',
   hasBoth = false,
+  isTold = false,
   around = each => each,
 }: WorldOptions = {}): Promise<World> => {
   const run = await makeNetnsShell()
+  const shell = await run('sh', ['-c', 'cut -d " " -f 4 /proc/$PPID/stat'])
+  const spawnThere: SpawnMonitor = (command, args) =>
+    spawnMonitor('nsenter', [`--net=/proc/${shell.trim()}/ns/net`, command, ...args])
   const clock = new FakeClock()
   const told: string[] = []
   const written: string[] = []
@@ -112,6 +119,7 @@ export const makeWorld = async ({
     run: around(hasBoth ? record : oneBackend(record, backend)),
     clock,
     backend,
+    ...(isTold && { spawnMonitor: spawnThere }),
     observer: {
       restoreFailed: (of, work) => told.push(`${of} ${work}`),
       failed: (what, reason) => told.push(`${what}: ${reason}`),

@@ -1,6 +1,6 @@
 import t from 'tap'
 import * as objects from '../../support/objects.ts'
-import { DrainWatch } from '../../../src/kernel/ipvs/drain-watch.ts'
+import { DrainWatch } from '../../../src/kernel/ipvs/ipvs-proxier.ts'
 import type { Loads } from '../../../src/kernel/ipvs/read-kernel.ts'
 import type { EndpointSpec } from '../../../src/model/service.ts'
 import { FakeClock } from '../../support/fake-clock.ts'

@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { Monitor } from '../../../src/kernel/nft/monitor.ts'
+import type { Monitor, MonitorListener } from '../../../src/kernel/nft/monitor.ts'
 import { listedSizes, OwnTable } from '../../../src/kernel/nft/own-table.ts'
 import { watchTable } from '../../../src/kernel/nft/table-watch.ts'
 import { type RunTool, ToolError } from '../../../src/kernel/run-tool.ts'
@@ -73,3 +73,48 @@ for (const [what, writes, told] of [
     clock.advance(1)
     await until('it looks again', () => limits.length === 2)
   })
+
+t.test('nftables: while the monitor has nothing to say, looks are seldom', async t => {
+  const clock = new FakeClock()
+  let looks = 0
+  let fails = false
+  const run: RunTool = async (_, args) => {
+    if (args.includes('list')) looks++
+    if (fails) throw new ToolError('no', 'failed', '')
+    return ''
+  }
+  const own = new OwnTable(run, 'ip usher')
+  await own.write([''])
+  let listener: MonitorListener | undefined
+  const listen = (one: MonitorListener) => {
+    listener = one
+    return () => {}
+  }
+  const stop = watchTable(own, {
+    run,
+    clock,
+    monitor: { running: true, listen } as unknown as Monitor,
+    wanted: () => true,
+    damaged: () => {},
+    onBlind: () => {},
+  })
+  t.teardown(stop)
+  /** How many looks there are in a minute each. */
+  const minutes = async (count: number): Promise<number[]> => {
+    const found: number[] = []
+    for (let i = 0; i < count; i++) {
+      const before = looks
+      clock.advance(60_000)
+      await new Promise(resolve => setTimeout(resolve, 10))
+      found.push(looks - before)
+    }
+    return found
+  }
+  await new Promise(resolve => setTimeout(resolve, 10))
+  t.same([looks, await minutes(6)], [1, [0, 0, 0, 0, 1, 0]])
+  listener?.event({ by: 'nft', touched: new Map() })
+  t.same(await minutes(2), [1, 0])
+  fails = true
+  t.same(await minutes(4), [0, 0, 0, 1])
+  t.same(await minutes(2), [1, 1], 'what failed is tried again')
+})

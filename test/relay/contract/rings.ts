@@ -1,6 +1,7 @@
 import { once } from 'node:events'
+import type { Socket } from 'node:net'
 import type { Test } from 'tap'
-import type { RelayListener } from '../../../src/relay/relay.ts'
+import type { RelayLimits, RelayListener } from '../../../src/relay/relay.ts'
 import { freeTcpPort, freeUdpPort } from '../../support/ports.ts'
 import {
   endpoint,
@@ -13,6 +14,57 @@ import { udpClient } from '../../support/udp-client.ts'
 import { until } from '../../support/until.ts'
 
 /** Relays that lead to each other, each by the next one's address. */
+const makeRing = async (
+  t: Test,
+  makers: readonly MakeRelay[],
+  host: string,
+  protocol: RelayListener['protocol'],
+  over: ListenerSpec = {},
+  limits: Partial<RelayLimits> = {},
+) => {
+  const free = protocol === 'TCP' ? freeTcpPort : freeUdpPort
+  const ports = await Promise.all(makers.map(() => free(host)))
+  const fixtures = makers.map(make => relayFixture(t, make, { limits }))
+  for (const [i, { listen }] of fixtures.entries())
+    await listen({
+      protocol,
+      binds: [{ address: host, port: ports[i] ?? 0 }],
+      endpoints: [endpoint(host, ports[(i + 1) % ports.length] ?? 0)],
+      ...over,
+    })
+  const sum = (of: (one: (typeof fixtures)[number]) => number): number =>
+    fixtures.reduce((all, one) => all + of(one), 0)
+  const active = () => sum(({ stats }) => stats().counters.active)
+  return { port: ports[0] ?? 0, fixtures, sum, active }
+}
+
+/** Rings that some of the relays can't find: none outlives its client, which may be half-closed for so long. */
+export const clientOfRingLeavesContract = (
+  t: Test,
+  makers: readonly MakeRelay[],
+): void => {
+  const limits = { halfCloseTimeout: 1000 }
+  const leave = {
+    'with a reset': (client: Socket) => client.resetAndDestroy(),
+    'in order': (client: Socket) => client.destroy(),
+  }
+  for (const [how, leaves] of Object.entries(leave))
+    t.test(`a ring of ${makers.length} ends when its client leaves ${how}`, async t => {
+      const ring = await makeRing(t, makers, '127.0.0.1', 'TCP', {}, limits)
+      const { port, active, sum } = ring
+      const client = dial(t, port, '127.0.0.1')
+      client.write('hello')
+      await until('it has gone round for a while', () => active() > 300)
+      leaves(client)
+      const accepted = () => sum(({ stats }) => stats().counters.accepted)
+      const before = accepted()
+      // Each hop looks at the kernel's table of sockets, which takes as long as the machine is busy.
+      for (let left = active(); left > 0; left = active())
+        await until(`fewer than ${left} go round`, () => active() < left)
+      t.ok(accepted() - before < 300, `${accepted() - before} more after it`)
+    })
+}
+
 export const ringsContract = (
   t: Test,
   makers: readonly MakeRelay[],
@@ -22,27 +74,8 @@ export const ringsContract = (
   const [first] = makers
   if (first === undefined) throw new Error('no relay')
   const at = (port: number) => [{ address: host, port }]
-
-  const ring = async (
-    t: Test,
-    protocol: RelayListener['protocol'],
-    over: ListenerSpec = {},
-  ) => {
-    const free = protocol === 'TCP' ? freeTcpPort : freeUdpPort
-    const ports = await Promise.all(makers.map(() => free(host)))
-    const fixtures = makers.map(make => relayFixture(t, make))
-    for (const [i, { listen }] of fixtures.entries())
-      await listen({
-        protocol,
-        binds: at(ports[i] ?? 0),
-        endpoints: [endpoint(host, ports[(i + 1) % ports.length] ?? 0)],
-        ...over,
-      })
-    const sum = (of: (one: (typeof fixtures)[number]) => number): number =>
-      fixtures.reduce((all, one) => all + of(one), 0)
-    const active = () => sum(({ stats }) => stats().counters.active)
-    return { port: ports[0] ?? 0, fixtures, sum, active }
-  }
+  const ring = (t: Test, protocol: RelayListener['protocol'], over: ListenerSpec = {}) =>
+    makeRing(t, makers, host, protocol, over)
 
   const overs: readonly (readonly [string, ListenerSpec])[] = [
     ['', {}],

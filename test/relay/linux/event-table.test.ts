@@ -3,7 +3,7 @@ import * as fc from 'fast-check'
 import t, { type Test } from 'tap'
 import { EPOLLET, EPOLLIN } from '../../../src/ffi/constants.ts'
 import { EventLoop, type EventSource } from '../../../src/relay/linux/event-loop.ts'
-import { EventTable } from '../../../src/relay/linux/event-table.ts'
+import { EventTable } from '../../../src/relay/linux/event-loop.ts'
 import { linuxRelaySkip } from '../../support/linux-only.ts'
 import { Bench } from './calls-bench.ts'
 

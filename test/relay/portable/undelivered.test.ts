@@ -9,7 +9,7 @@ import {
   rowOf,
   tableOf,
   unacknowledged,
-} from '../../../src/relay/portable/proc-net-tcp.ts'
+} from '../../../src/relay/portable/undelivered.ts'
 import { Undelivered } from '../../../src/relay/portable/undelivered.ts'
 import { systemClock } from '../../../src/util/clock.ts'
 import { connection, onLinux, withIpv6 } from '../../support/connection.ts'

@@ -18,7 +18,7 @@ import {
   unpackListener,
 } from '../../../src/relay/supervised/packed-stats.ts'
 import { RelayServer } from '../../../src/relay/supervised/relay-server.ts'
-import { changesInParts } from '../../../src/relay/supervised/remote-relay.ts'
+import { changesInParts } from '../../../src/relay/supervised/supervise-relay.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
 import { makePortableRelay } from '../../support/portable-relay.ts'
 import { endpoint, listenerSpec, relayFixture } from '../../support/relay-fixture.ts'

@@ -40,6 +40,8 @@ export const nodeAddresses: ReadonlySet<string> = new Set(
 
 /** Of the pods of the node. */
 export const podCidrs = both('10.244.1.0/24', 'fd10:244:1::/64')
+/** Of the pods of all nodes. */
+export const clusterCidrs = both('10.244.0.0/16', 'fd10:244::/32')
 export const serviceCidrs = both('10.96.0.0/16', 'fd10:96::/112')
 
 /** Where backends answer, by TCP and UDP. */

@@ -40,3 +40,23 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- define "usher.port" -}}
 {{- splitList ":" . | last -}}
 {{- end -}}
+
+{{/* Of pods of the cleanup. */}}
+{{- define "usher.cleanupResources" -}}
+requests:
+  cpu: 100m
+  memory: 64Mi
+limits:
+  memory: 512Mi
+{{- end -}}
+
+{{- define "usher.nobody" -}}
+runAsUser: 65532
+runAsGroup: 65532
+runAsNonRoot: true
+privileged: false
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+{{- end -}}

@@ -39,7 +39,7 @@ export interface WorkerOwner {
   started(worker: WorkerHandle): void
 }
 
-/** 1.5 s; a worker at rest gives two signs of life a second. */
+/** 1.5 s. */
 const patience = { lookMs: 250, mostSilent: 6, mostAtStart: 120 }
 /** Milliseconds that a thread has to end in when it is ended by force. */
 const deadMs = 1000

@@ -14,13 +14,22 @@ export class WorkerSigns {
     this.#cells = new Float64Array(memory)
   }
 
-  /** Goes up with each turn of the loop, and with each event that is handled. */
+  /**
+   * Goes up with each turn of the loop, and with each event that is handled. NaN, which is like no
+   * number, while it waits for events: the kernel wakes it.
+   */
   get beats(): number {
-    return this.#cells[beatCell] ?? 0
+    const beats = this.#cells[beatCell] ?? 0
+    return beats < 0 ? NaN : beats
   }
 
   beat(): void {
-    this.#cells[beatCell] = (this.#cells[beatCell] ?? 0) + 1
+    this.#cells[beatCell] = Math.abs(this.#cells[beatCell] ?? 0) + 1
+  }
+
+  /** It waits for events, until the next beat. */
+  rest(): void {
+    this.#cells[beatCell] = -(this.#cells[beatCell] ?? 0)
   }
 
   /** Bytes that were read from one side of a connection and not taken by the other yet. */

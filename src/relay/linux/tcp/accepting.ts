@@ -32,6 +32,8 @@ import { quietEvents } from './connection.ts'
 
 /** Of one listening socket, before others have their turn. */
 const mostAtOnce = 64
+/** The kernel has a limit of its own, which is lower but where it was raised (net.core.somaxconn). */
+const mostQueued = 4096
 /** A socket that could not be watched, for want of memory, is tried again. */
 const watchAgainMs = 100
 
@@ -104,6 +106,14 @@ export class Accepting implements EventSource<ListeningSocket> {
   ready(socket: ListeningSocket): void {
     for (let count = 0; count < mostAtOnce && !this.#isPaused; count += 1) {
       if (!this.#sockets.has(socket) || !this.#acceptOne(socket)) return
+    }
+  }
+
+  /** All who have come so far, though others come meanwhile. */
+  acceptQueued(): void {
+    for (const socket of this.#sockets) {
+      let left = mostQueued
+      while (left > 0 && !this.#isPaused && this.#acceptOne(socket)) left -= 1
     }
   }
 

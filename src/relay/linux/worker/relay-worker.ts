@@ -74,7 +74,10 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
     const { setup, calls, layout, post } = deps
     this.#deps = deps
     const signs = new WorkerSigns(setup.signs)
-    const loop = new EventLoop(calls, layout, monotonicClock(), () => signs.beat())
+    const loop = new EventLoop(calls, layout, monotonicClock(), {
+      beat: () => signs.beat(),
+      rest: () => signs.rest(),
+    })
     const nodeClients = new NodeClientSet()
     this.#ownBinds = new OwnBinds(nodeClients)
     this.#descriptors = new Descriptors(setup.descriptors, setup.thread)
@@ -203,6 +206,8 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
       switch (call.kind) {
         case 'mark':
           return this.#answer(id, null)
+        case 'accept-queued':
+          return this.#answer(id, this.#accepting.acceptQueued())
         case 'kill':
           return this.#answer(id, this.#kill())
         case 'ask':

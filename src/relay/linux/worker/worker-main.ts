@@ -9,6 +9,8 @@ import { RelayWorker } from './relay-worker.ts'
  * collected objects, a debugger and the end of the process wait for that.
  */
 const mostMs = 500
+/** The same while there is nothing to do: for the end of the process it is woken. */
+const restMs = 10_000
 
 const port = parentPort
 const layout = structLayout()
@@ -35,7 +37,7 @@ const worker = new RelayWorker({
 
 const run = (): void => {
   const until = performance.now() + mostMs
-  do worker.turn(mostMs)
+  do worker.turn(restMs)
   while (worker.isRunning && performance.now() < until)
   if (worker.isRunning) setImmediate(run)
   else process.exit()

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { counterCell } from '../../../../src/relay/counters.ts'
-import { LastFigures } from '../../../../src/relay/linux/main/last-figures.ts'
+import { LastFigures } from '../../../../src/relay/linux/main/port.ts'
 import type { BindState, EndpointStats } from '../../../../src/relay/relay.ts'
 
 const { accepted, active } = counterCell.plain
