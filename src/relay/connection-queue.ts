@@ -1,4 +1,4 @@
-import type { QueueTickets } from './queue-tickets.ts'
+import type { FirstTicket, QueueTickets } from './queue-tickets.ts'
 import type { SharedPlaces } from './shared-places.ts'
 
 /** A client that waits for a place at an endpoint. */
@@ -86,36 +86,36 @@ export class ConnectionQueue {
   /** There may be a place for whoever waits. */
   placeFreed(): void {
     const { tickets } = this.#shared
-    const worker = tickets.firstWorker()
-    if (worker === undefined) return
-    if (worker === tickets.worker) this.serve()
-    else if (this.#hasPlace()) this.#offer(worker)
+    const first = tickets.first()
+    if (first?.worker === tickets.worker) this.serve()
+    else this.#offer(first)
   }
 
   /** Another worker may have offered a place; workers are woken for other reasons, too. */
   woken(): void {
-    if (this.#shared.tickets.takeOffer()) this.serve()
+    const offered = this.#shared.tickets.takeOffer()
+    if (offered !== undefined) this.serve(offered)
   }
 
-  /** Serves those of this worker, as many as get a place; what is left is for other workers. */
-  serve(): void {
+  /**
+   * Serves those of this worker, as many as get a place; what is left is for the other workers, of
+   * whose tickets those before `offered` were tried.
+   */
+  serve(offered?: bigint): void {
     const { tickets } = this.#shared
     const stuck = new Set<unknown>()
-    let firstStuck: bigint | undefined
-    for (const [one, ticket] of this.#waiting) {
+    for (const one of this.#waiting.keys()) {
       if (stuck.size === this.#choices.size) break
-      if (stuck.has(one.choice) || one.leaveForPlace()) continue
-      stuck.add(one.choice)
-      firstStuck ??= ticket
+      if (!stuck.has(one.choice) && !one.leaveForPlace()) stuck.add(one.choice)
     }
-    // Upwards only, so that it comes to an end.
-    const next = tickets.firstWorker(firstStuck)
-    if (next !== undefined && next !== tickets.worker && this.#hasPlace())
-      this.#offer(next)
+    // Upwards only, so that it comes to an end. What waits here first by now says nothing of those
+    // before it: who waited before it may have left.
+    this.#offer(tickets.first(offered, tickets.worker))
   }
 
-  #offer(worker: number): void {
-    this.#shared.tickets.offer(worker)
-    this.#wake(worker)
+  #offer(to: FirstTicket | undefined): void {
+    if (to === undefined || !this.#hasPlace()) return
+    this.#shared.tickets.offer(to)
+    this.#wake(to.worker)
   }
 }

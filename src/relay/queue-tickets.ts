@@ -3,6 +3,13 @@ export const newQueueTickets = (workers = 1): QueueTickets =>
   new QueueTickets(new SharedArrayBuffer((1 + 2 * workers) * 8))
 
 const nobody = 0n
+const firstDrawn = 1n
+
+/** Of those that wait in a worker. */
+export interface FirstTicket {
+  readonly worker: number
+  readonly ticket: bigint
+}
 
 /**
  * The order in which clients of a listener wait, over all its workers: each client has a ticket,
@@ -13,7 +20,7 @@ export class QueueTickets {
   readonly worker: number
   /**
    * Cell 0: the last ticket that was drawn; then for each worker its first ticket, or `nobody`; then
-   * whether it was offered a place.
+   * the ticket for which it was offered a place, or `nobody`.
    */
   readonly #cells: BigInt64Array
   readonly #workers: number
@@ -35,33 +42,37 @@ export class QueueTickets {
     Atomics.store(this.#cells, this.worker, ticket ?? nobody)
   }
 
-  /** The worker with the first ticket after `after`; undefined when nobody waits there. */
-  firstWorker(after = nobody): number | undefined {
-    const cells = this.#cells
-    let first: bigint | undefined
-    let found: number | undefined
+  /** The first ticket from `from` on, of all workers but `except`; undefined: nobody waits there. */
+  first(from = firstDrawn, except?: number): FirstTicket | undefined {
+    let first: FirstTicket | undefined
     for (let worker = 1; worker <= this.#workers; worker += 1) {
-      const ticket = Atomics.load(cells, worker)
-      if (ticket <= after || (first !== undefined && ticket >= first)) continue
-      first = ticket
-      found = worker
+      const ticket = Atomics.load(this.#cells, worker)
+      if (worker === except || ticket < from) continue
+      if (first === undefined || ticket < first.ticket) first = { worker, ticket }
     }
-    return found
+    return first
   }
 
-  /** There is a place for a client of that worker; it is to be woken. */
-  offer(worker: number): void {
-    Atomics.store(this.#cells, this.#workers + worker, 1n)
+  /** There is a place for a client of that worker; it is to be woken. The lowest offer stands. */
+  offer({ worker, ticket }: FirstTicket): void {
+    const cell = this.#workers + worker
+    for (;;) {
+      const offered = Atomics.load(this.#cells, cell)
+      if (offered !== nobody && offered <= ticket) return
+      if (Atomics.compareExchange(this.#cells, cell, offered, ticket) === offered) return
+    }
   }
 
-  /** Whether this worker was offered one since it was last asked. */
-  takeOffer(): boolean {
-    return Atomics.exchange(this.#cells, this.#workers + this.worker, 0n) !== 0n
+  /** The ticket for which this worker was offered a place since it was last asked. */
+  takeOffer(): bigint | undefined {
+    const offered = Atomics.exchange(this.#cells, this.#workers + this.worker, nobody)
+    return offered === nobody ? undefined : offered
   }
 
   /** The thread of a worker is no more, and who waited in it: the others are to be woken. */
   lost(worker: number): void {
     Atomics.store(this.#cells, worker, nobody)
-    for (let other = 1; other <= this.#workers; other += 1) this.offer(other)
+    for (let other = 1; other <= this.#workers; other += 1)
+      this.offer({ worker: other, ticket: firstDrawn })
   }
 }

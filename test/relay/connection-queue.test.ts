@@ -134,13 +134,40 @@ class Model {
 
 const worker = fc.nat(workers - 1)
 const anyKind = fc.constantFrom(...kinds)
-const step = fc.oneof(
-  fc.tuple(fc.constant('come'), worker, anyKind),
-  fc.tuple(fc.constant('end'), worker, anyKind),
-  fc.tuple(fc.constant('leave'), fc.nat(9), anyKind),
-  fc.tuple(fc.constant('wake'), worker, anyKind),
-  fc.tuple(fc.constant('die'), worker, anyKind),
+type Step = ['come' | 'end' | 'leave' | 'wake' | 'die', number, 0 | 1]
+const step: fc.Arbitrary<Step> = fc.oneof(
+  fc.tuple(fc.constant('come' as const), worker, anyKind),
+  fc.tuple(fc.constant('end' as const), worker, anyKind),
+  fc.tuple(fc.constant('leave' as const), fc.nat(9), anyKind),
+  fc.tuple(fc.constant('wake' as const), worker, anyKind),
+  fc.tuple(fc.constant('die' as const), worker, anyKind),
 )
+
+/** Found by chance, once in 50,000 and in 200,000 runs: who was passed over stayed so. */
+const passedOver: [Step[]][] = [
+  // One came between two of another worker, of whom the first is served.
+  [
+    [
+      ['come', 0, 1],
+      ['come', 2, 1],
+      ['end', 0, 1],
+      ['come', 0, 0],
+      ['come', 2, 1],
+    ],
+  ],
+  // The same, and the first leaves while its worker is woken for it.
+  [
+    [
+      ['come', 0, 0],
+      ['come', 0, 0],
+      ['come', 0, 1],
+      ['come', 1, 0],
+      ['come', 0, 1],
+      ['end', 1, 0],
+      ['leave', 0, 0],
+    ],
+  ],
+]
 
 t.test('nobody waits while there is a place, whatever happens in what order', async t => {
   const holds = fc.property(fc.array(step, { maxLength: 60 }), steps => {
@@ -155,7 +182,7 @@ t.test('nobody waits while there is a place, whatever happens in what order', as
     model.settle()
     model.check()
   })
-  t.doesNotThrow(() => fc.assert(holds, { numRuns: 2000 }))
+  t.doesNotThrow(() => fc.assert(holds, { numRuns: 2000, examples: passedOver }))
 })
 
 t.test(
