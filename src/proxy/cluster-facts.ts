@@ -6,7 +6,7 @@ import type { ModeName, KernelOptions } from '../mode/mode.ts'
 import type { Problem, Snapshot } from '../model/snapshot.ts'
 import { serverAt } from '../source/routes/own-resolver.ts'
 import type { Source } from '../source/source.ts'
-import { cidrContains, parseCidr } from '../util/cidr.ts'
+import { cidrContains, cidrHoldsAny, isCidrWithin, parseCidr } from '../util/cidr.ts'
 import {
   type AddressPort,
   familyOf,
@@ -57,9 +57,9 @@ export const clusterFacts = (
     nodeName,
     podCidrs,
     nodePodCidrs: () => {
-      const inUse = ofNode().filter(text => holdsAny(text, ownAddresses()))
+      const inUse = ofNode().filter(text => cidrHoldsAny(text, ownAddresses()))
       return podCidrs().flatMap(text => {
-        const own = inUse.filter(one => isWithin(one, text))
+        const own = inUse.filter(one => isCidrWithin(one, text))
         return own.length === 0 ? [text] : own
       })
     },
@@ -77,22 +77,6 @@ export const clusterFacts = (
     nodePortCidrsOfAnyNode: nodePortCidrsOfAnyNode(nodePorts),
     elsewhere,
   }
-}
-
-const holdsAny = (text: string, addresses: readonly string[]): boolean => {
-  const cidr = parseCidr(text)
-  return cidr !== undefined && addresses.some(one => cidrContains(cidr, one))
-}
-
-const isWithin = (text: string, other: string): boolean => {
-  const [inner, outer] = [parseCidr(text), parseCidr(other)]
-  const [network = ''] = text.split('/')
-  return (
-    inner !== undefined &&
-    outer !== undefined &&
-    inner.prefixLength >= outer.prefixLength &&
-    cidrContains(outer, network)
-  )
 }
 
 /** Whether this host has an address, other than by a capture, which has none that the source dials. */

@@ -59,6 +59,24 @@ export const cidrContains = ({ words, masks }: Cidr, address: string): boolean =
   )
 }
 
+/** Whether a block holds one of the addresses; text that is no block holds none. */
+export const cidrHoldsAny = (text: string, addresses: readonly string[]): boolean => {
+  const cidr = parseCidr(text)
+  return cidr !== undefined && addresses.some(one => cidrContains(cidr, one))
+}
+
+/** Whether a block is the other or part of it; text that is no block is in none. */
+export const isCidrWithin = (text: string, other: string): boolean => {
+  const [inner, outer] = [parseCidr(text), parseCidr(other)]
+  const [network = ''] = text.split('/')
+  return (
+    inner !== undefined &&
+    outer !== undefined &&
+    inner.prefixLength >= outer.prefixLength &&
+    cidrContains(outer, network)
+  )
+}
+
 const block = (given: readonly number[], prefixLength: number): Cidr => {
   const masks = given.map((_, i) => maskOf(prefixLength - 32 * i))
   const words = given.map((word, i) => and(word, masks[i]))

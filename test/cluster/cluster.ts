@@ -37,6 +37,10 @@ export const apply = (cluster: Cluster, manifest: string): Promise<string> =>
     { input: manifest },
   )
 
+/** The first one, of a Service in the namespace default. */
+export const clusterIpOf = (cluster: Cluster, service: string): Promise<string> =>
+  kubectl(cluster, 'get', 'service', service, '-o', 'jsonpath={.spec.clusterIP}')
+
 /** Needs a service proxy: CoreDNS asks the API server by its ClusterIP. */
 export const startDns = async (cluster: Cluster): Promise<void> => {
   const manifest = await readFile(join(here, 'coredns.yaml'), 'utf8')

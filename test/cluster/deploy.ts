@@ -6,13 +6,14 @@ import {
   adminConfig,
   apply,
   type Cluster,
+  clusterIpOf,
   controlAddresses,
   kubectl,
   podsCidrs,
   startDns,
 } from './cluster.ts'
 import { auditLog, startApiServer } from './control-plane.ts'
-import { type Load, load, prepareMeasures, processOfPod, rolledOut } from './measures.ts'
+import { enterPod, type Load, load, prepareMeasures, updateWeb } from './measures.ts'
 import { joinPods, type Node, on, startKubelet, stopOn } from './nodes.ts'
 import { program, top } from './programs.ts'
 import { output, startDaemon, step, stopDaemon, succeeds } from './run-command.ts'
@@ -245,8 +246,7 @@ const kubeProxyAfter = async (
   try {
     const expose = 'expose deployment web --name=after --port=80 --target-port=8080'
     await kubectl(cluster, ...expose.split(' '))
-    const of = 'get service after -o jsonpath={.spec.clusterIP}'
-    const vip = await kubectl(cluster, ...of.split(' '))
+    const vip = await clusterIpOf(cluster, 'after')
     const ask = on(node, 'curl', '-sf', '-m', '1', '-o', '/dev/null', `http://${vip}/`)
     const answers = async (is: boolean): Promise<void> => {
       const what = `with kube-proxy a Service ${is ? 'answers' : 'ends'}`
@@ -270,15 +270,8 @@ const bear = async (
 ): Promise<Deployed['borne']> => {
   const [node, other] = nodes
   if (node === undefined || other === undefined) throw new Error('no nodes')
-  const vip = await kubectl(
-    cluster,
-    'get',
-    'service',
-    'web',
-    '-o',
-    'jsonpath={.spec.clusterIP}',
-  )
-  const pod = await processOfPod(node, 'client')
+  const vip = await clusterIpOf(cluster, 'web')
+  const inPod = await enterPod(node, 'client')
   const restart = async (): Promise<void> => {
     await kubectl(cluster, '-n', 'kube-system', 'rollout', 'restart', 'daemonset/usher')
     await rollout(cluster, 'usher')
@@ -316,25 +309,17 @@ const bear = async (
       await joinPods(cluster, nodes)
       await kubectl(cluster, 'wait', 'node', other.name, '--for=condition=Ready')
     },
-    'rolling update': () => updated(cluster),
+    'rolling update': () => updateWeb(cluster),
   }
   const borne = new Map<string, readonly Load[]>()
   for (const [what, does] of Object.entries(disturbances)) {
-    const loads = Promise.all([
-      load(on(node), vip, '80', 20),
-      load(['nsenter', '-t', pod, '-n', '--'], vip, '80', 20),
-    ])
+    const loads = Promise.all([load(on(node), vip, '80', 20), load(inPod, vip, '80', 20)])
     await sleep(2000)
     await step(what, does)
     borne.set(what, await loads)
   }
   borne.set('rolling update, by a sidecar', [await besideApplication(cluster, node)])
   return borne
-}
-
-const updated = async (cluster: Cluster): Promise<void> => {
-  await kubectl(cluster, 'rollout', 'restart', 'deployment/web')
-  await rolledOut(cluster)
 }
 
 /** As `deploy/sidecar` has it, with the Service's pods in place of a database. */
@@ -354,10 +339,10 @@ const besideApplication = async (cluster: Cluster, node: Node): Promise<Load> =>
     )
   await apply(cluster, manifest)
   await kubectl(cluster, 'rollout', 'status', 'deployment/shop', '--timeout=90s')
-  const pod = await processOfPod(node, 'beside')
-  const loading = load(['nsenter', '-t', pod, '-n', '--'], '127.0.0.1', '5432', 20)
+  const inPod = await enterPod(node, 'beside')
+  const loading = load(inPod, '127.0.0.1', '5432', 20)
   await sleep(2000)
-  await step('rolling update, by a sidecar', () => updated(cluster))
+  await step('rolling update, by a sidecar', () => updateWeb(cluster))
   const loaded = await loading
   await kubectl(cluster, 'delete', 'deployment', 'shop', '--wait')
   return loaded

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { adminConfig, apply, type Cluster, kubectl } from './cluster.ts'
+import { adminConfig, apply, type Cluster, clusterIpOf, kubectl } from './cluster.ts'
 import { agnhostImage } from './images.ts'
 import { type Node, on, startOn, stopOn } from './nodes.ts'
 import { here, program } from './programs.ts'
@@ -43,11 +43,17 @@ export interface Measures {
 export const prepareMeasures = async (cluster: Cluster): Promise<void> => {
   const manifest = await readFile(join(here, 'web.yaml'), 'utf8')
   await apply(cluster, manifest.replaceAll('@AGNHOST@', agnhostImage(cluster.registry)))
-  await rolledOut(cluster)
+  await webRolledOut(cluster)
   await kubectl(cluster, 'wait', 'pod/client', '--for=condition=Ready', '--timeout=60s')
 }
 
-export const rolledOut = async (cluster: Cluster): Promise<void> => {
+/** All its pods are replaced. */
+export const updateWeb = async (cluster: Cluster): Promise<void> => {
+  await kubectl(cluster, 'rollout', 'restart', 'deployment/web')
+  await webRolledOut(cluster)
+}
+
+const webRolledOut = async (cluster: Cluster): Promise<void> => {
   await kubectl(cluster, 'rollout', 'status', 'deployment/web', '--timeout=90s')
   await until(
     'the old pods are gone',
@@ -97,23 +103,21 @@ const rollingUpdate = async (
   node: Node,
   other: Node,
 ): Promise<Measures['rolling']> => {
-  const service = ['get', 'service', 'web', '-o', 'jsonpath={.spec.clusterIP}']
-  const vip = await kubectl(cluster, ...service)
-  const pod = await processOfPod(node, 'client')
+  const vip = await clusterIpOf(cluster, 'web')
+  const inPod = await enterPod(node, 'client')
   startOn(node, 'haproxy', 'haproxy', '-db', '-f', join(here, 'haproxy.cfg'))
   try {
     const byHaproxy = ['curl', '-sf', '-o', '/dev/null', 'http://127.0.0.1:8080/']
     await until('HAProxy serves', () => succeeds(on(node, ...byHaproxy)), 20_000)
     const loads = Promise.all([
       load(on(node), vip, '80', 25),
-      load(['nsenter', '-t', pod, '-n', '--'], vip, '80', 25),
+      load(inPod, vip, '80', 25),
       load([], other.ipv4, '30080', 25),
       load(on(node), '127.0.0.1', '8080', 25),
     ])
     await sleep(4_000)
-    await kubectl(cluster, 'rollout', 'restart', 'deployment/web')
+    await updateWeb(cluster)
     const [ofNode, ofPod, outside, haproxy] = await loads
-    await rolledOut(cluster)
     return { node: ofNode, pod: ofPod, outside, haproxy }
   } finally {
     await stopOn(node, 'haproxy')
@@ -143,15 +147,18 @@ export const rollingBars = (byWay: ReadonlyMap<string, Measures>): readonly Bar[
   ]
 }
 
-/** A process of a pod with this host name. */
-export const processOfPod = async (node: Node, hostname: string): Promise<string> => {
+/** What a command begins with that runs in the network of a pod with this host name. */
+export const enterPod = async (
+  node: Node,
+  hostname: string,
+): Promise<readonly string[]> => {
   const tasks = await output(on(node, program('ctr'), '-n', 'k8s.io', 'task', 'ls', '-q'))
   for (const id of tasks.trim().split('\n')) {
     const ps = await output(on(node, program('ctr'), '-n', 'k8s.io', 'task', 'ps', id))
     const pid = /^\d+/m.exec(ps)?.[0] ?? ''
     const file = `/proc/${pid}/root/etc/hostname`
     const name = await readFile(file, 'utf8').catch(() => '')
-    if (name.trim() === hostname) return pid
+    if (name.trim() === hostname) return ['nsenter', '-t', pid, '-n', '--']
   }
   throw new Error(`no pod ${hostname} on ${node.name}`)
 }
