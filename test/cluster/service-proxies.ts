@@ -4,6 +4,7 @@ import { type Cluster, podsCidrs, proxyConfig } from './cluster.ts'
 import { cgroup2Of, type Node, on, startOn, stopOn } from './nodes.ts'
 import { program, top } from './programs.ts'
 import { output, succeeds } from './run-command.ts'
+import { nodeOptions } from './usher-image.ts'
 import { until } from '../support/until.ts'
 
 /** A service proxy of all nodes, in a mode of its. */
@@ -95,6 +96,6 @@ export const startProxy = async (
   const command =
     way.proxy === 'kube-proxy'
       ? [program('kube-proxy'), `--config=${config}`, '--v=1']
-      : [process.execPath, usherProgram, 'run', '--config', config, ...flags]
+      : [process.execPath, nodeOptions, usherProgram, 'run', '--config', config, ...flags]
   startOn(node, proxyDaemon, ...command)
 }

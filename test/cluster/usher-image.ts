@@ -8,6 +8,9 @@ import { output, step } from './run-command.ts'
 
 export const usherImage = `docker.io/library/usher:${version()}-tools`
 
+/** As the Dockerfile and the systemd units have it. */
+export const nodeOptions = '--max-semi-space-size=2'
+
 /** What the Dockerfile's `tools` has, from this machine's programs and this tree's `dist`. */
 const image: Image = {
   name: 'usher',
@@ -19,6 +22,7 @@ const image: Image = {
     WorkingDir: '/usher',
     Env: [
       'NODE_ENV=production',
+      `NODE_OPTIONS=${nodeOptions}`,
       'PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
     ],
   },
