@@ -53,11 +53,12 @@ t.test('the largest files are refused before anybody notices', async t => {
     `routes: [{${'replai'.repeat(10_000)}: 1}]`,
   ]
   for (const text of texts) {
-    const start = performance.now()
+    const start = process.cpuUsage()
     const { faults } = await readRoutes(text)
     t.ok(faults.length > 0)
-    const took = performance.now() - start
-    t.ok(took < 5000, `${Math.round(took)} ms: ${text.slice(0, 40)}`)
+    const { user, system } = process.cpuUsage(start)
+    const cpuMs = Math.round((user + system) / 1000)
+    t.ok(cpuMs < 5000, `${cpuMs} ms of CPU: ${text.slice(0, 40)}`)
   }
 })
 
