@@ -87,6 +87,9 @@ t.test('the chart makes what kustomize makes: monitoring', { skip: neither }, as
   t.strictSame(sorted(plain(rendered)), sorted(plain(intended(objects))))
 })
 
+const podOf = (object: KubeObject | undefined): Values =>
+  (object?.spec as { template: { spec: Values } }).template.spec
+
 const ofUninstall = ['--show-only', 'templates/cleanup.yaml'] as const
 
 t.test('an uninstall cleans up as the one by hand does', { skip }, async t => {
@@ -110,6 +113,37 @@ t.test('an uninstall cleans up as the one by hand does', { skip }, async t => {
   }
   t.strictSame(specOf(made), specOf(byHand))
 })
+
+t.test('an uninstall cleans up where Usher was, and nowhere else', { skip }, async t => {
+  for (const values of [
+    { replaceKubeProxy: true, nodeSelector: { pool: 'a' } },
+    { nodeSelector: { pool: 'a' } },
+    {},
+  ]) {
+    const selectorOf = async (template: string): Promise<unknown> => {
+      const only = ['--show-only', `templates/${template}`]
+      const { objects } = await render(values, 'usher', only)
+      return podOf(objects.find(({ kind }) => kind === 'DaemonSet'))['nodeSelector']
+    }
+    t.strictSame(await selectorOf('cleanup.yaml'), await selectorOf('daemon-set.yaml'))
+  }
+})
+
+t.test(
+  'who waits for an uninstall waits on a Linux node that lives',
+  { skip },
+  async t => {
+    const { objects } = await render({}, 'r'.repeat(53), ofUninstall)
+    const job = objects.find(({ kind }) => kind === 'Job')
+    const { nodeSelector, tolerations } = podOf(job)
+    t.strictSame(nodeSelector, { 'kubernetes.io/os': 'linux' })
+    // Lost nodes have a taint NoExecute.
+    t.strictSame(tolerations, [{ operator: 'Exists', effect: 'NoSchedule' }])
+    // Its name becomes a label.
+    t.match(job?.metadata.name, /^r{53}-u-cleanup$/)
+    t.ok((job?.metadata.name ?? '').length < 64)
+  },
+)
 
 t.test('an uninstall takes programs of connect-time out', { skip }, async t => {
   const { objects } = await render({ connectTime: true }, 'usher', ofUninstall)

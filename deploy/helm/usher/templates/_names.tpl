@@ -21,6 +21,12 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 
+{{/* Nodes that Usher is on, and that are cleaned up after it. */}}
+{{- define "usher.nodeSelector" -}}
+{{- $swapped := ternary (dict "node-proxy" "usher") dict .Values.replaceKubeProxy -}}
+{{- merge $swapped (default dict .Values.nodeSelector) | toYaml -}}
+{{- end -}}
+
 {{/* By digest where there is one. */}}
 {{- define "usher.image" -}}
 {{- $image := .Values.image -}}
