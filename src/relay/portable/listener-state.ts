@@ -40,7 +40,7 @@ export class ListenerState extends ListenerEndpoints<Backend> {
   /** False once `apply` left it out. */
   wanted = true
   lastError = ''
-  /** Connections to endpoints since one of them has answered last. */
+  /** Connections to endpoints since one of them has answered, or ended its side, last. */
   sinceAnswer = 0
   /** Open connections of clients that have ended their side without an answer. */
   leftUnanswered = 0

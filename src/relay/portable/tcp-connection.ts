@@ -235,6 +235,8 @@ export class TcpConnection implements Dialled, WatchedConnection {
   #end(from: Socket): void {
     const moved = from.bytesRead > this.#bytesAtHalfClose
     if (this.#closedEarly(from, wasReset(from))) return
+    // In a ring no hop ends its side before its client has left.
+    if (from !== this.#client && !wasReset(from)) this.#context.state.sinceAnswer = 0
     if (wasReset(from)) this.#broken(from, 'ECONNRESET')
     else if (mayBeReset(from, moved)) confirmEnd(from, () => this.#halfClosed(from))
     else this.#halfClosed(from)

@@ -65,6 +65,33 @@ export const clientOfRingLeavesContract = (
     })
 }
 
+/** As syslog over TCP: an endpoint that says nothing, and ends its side after the client. */
+export const oneWayClientsContract = (t: Test, make: MakeRelay): void => {
+  const host = '127.0.0.1'
+  t.test('one-way clients, one after the other, are no ring', async t => {
+    const { listen } = relayFixture(t, make)
+    const port = await freeTcpPort(host)
+    const sink = (socket: Socket): void => {
+      socket.resume()
+      socket.on('end', () => socket.end())
+    }
+    const { endpoint: place } = await tcpBackend(t, sink, host)
+    await listen({ binds: [{ address: host, port }], endpoints: [place] })
+    const tookMs: number[] = []
+    for (let i = 0; i < 400; i += 1) {
+      const client = dial(t, port, host)
+      const since = performance.now()
+      client.end('line')
+      await once(client.resume(), 'end')
+      tookMs.push(performance.now() - since)
+    }
+    const median = (part: readonly number[]): number =>
+      part.toSorted((a, b) => a - b)[part.length >> 1] ?? 0
+    const [first, last] = [median(tookMs.slice(0, 100)), median(tookMs.slice(-100))]
+    t.ok(last < first + 100, `${first} ms at first, ${last} ms in the end`)
+  })
+}
+
 export const ringsContract = (
   t: Test,
   makers: readonly MakeRelay[],
