@@ -166,7 +166,14 @@ const startTool = (
   args: readonly string[],
   { input = '', timeoutMs = defaultTimeoutMs }: ToolOptions = {},
 ): StartedTool => {
-  const child = spawnTool(command, args, input)
+  let child: Child
+  try {
+    child = spawnTool(command, args, input)
+  } catch (error) {
+    // Node throws what it has no event for: E2BIG, ENOMEM.
+    const ended = Promise.reject(notStarted(command, error as Error))
+    return { stdout: undefined, ended, exited: Promise.resolve(), kill: () => {} }
+  }
   const call = [command, ...args].join(' ').slice(0, 200)
   let stderr = ''
   const killed = (why: string) => new ToolError(`${call}: ${why}`, 'timeout', stderr)
@@ -198,15 +205,18 @@ const startTool = (
 
 const spawnTool = (command: string, args: readonly string[], input: string): Child => {
   const file = inputFile(input)
-  const child: Child = spawn(command, [...args], {
-    env: toolEnv(),
-    stdio: [file ?? 'pipe', 'pipe', 'pipe'],
-  })
-  if (file !== undefined) closeSync(file)
-  // EPIPE, when it ends before it has read all: its exit code is what counts.
-  child.stdin?.on('error', () => {})
-  child.stdin?.end(input)
-  return child
+  try {
+    const child: Child = spawn(command, [...args], {
+      env: toolEnv(),
+      stdio: [file ?? 'pipe', 'pipe', 'pipe'],
+    })
+    // EPIPE, when it ends before it has read all: its exit code is what counts.
+    child.stdin?.on('error', () => {})
+    child.stdin?.end(input)
+    return child
+  } finally {
+    if (file !== undefined) closeSync(file)
+  }
 }
 
 /**

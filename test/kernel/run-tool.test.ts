@@ -54,6 +54,12 @@ t.test('a tool whose output is read as it comes', async t => {
       message: /Operation not permitted/,
       failure: 'not permitted',
     })
+    // What Node has no event for: E2BIG here, ENOMEM where there is no memory for a process.
+    await t.rejects(fails('x'.repeat(2 ** 20)), {
+      name: 'ToolError',
+      message: /E2BIG/,
+      failure: 'failed',
+    })
     await t.rejects(fails('exec sleep 20', { timeoutMs: 50 }), {
       message: /50 ms/,
       failure: 'timeout',

@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process'
+import { EventEmitter } from 'node:events'
 import type { Readable } from 'node:stream'
 import { Backoff } from '../../util/backoff.ts'
 import type { Clock, Timer } from '../../util/clock.ts'
@@ -37,8 +38,20 @@ const rests = { firstMs: 1000, mostMs: 60_000 }
 /** Until it is renewed, once for all that ask meanwhile. */
 const renewMs = 1000
 
-export const spawnMonitor: SpawnMonitor = (command, args) =>
-  spawn(command, [...args], { env: toolEnv(), stdio: ['ignore', 'pipe', 'pipe'] })
+export const spawnMonitor: SpawnMonitor = (command, args) => {
+  try {
+    return spawn(command, [...args], {
+      env: toolEnv(),
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
+  } catch (error) {
+    // Node throws what it has no event for: ENOMEM.
+    const none = { stdout: null, stderr: null, kill: () => false }
+    const child = Object.assign(new EventEmitter(), none)
+    process.nextTick(() => child.emit('error', error))
+    return child
+  }
+}
 
 /**
  * One `nft monitor` for all listeners, for as long as there is one. When Usher is killed its

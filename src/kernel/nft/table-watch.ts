@@ -60,6 +60,8 @@ class TableWatch {
   #lookedAt = 0
   #again = false
   #counting = false
+  /** From then on the monitor tells what a count may not have seen. */
+  #countAt = -Infinity
   #stopped = false
 
   constructor(own: OwnTable, deps: TableWatchDeps) {
@@ -76,6 +78,7 @@ class TableWatch {
         started: () => {
           // Elements may have been taken out before it had started.
           this.#counting = true
+          this.#countAt = deps.clock.now() + monitorStartMs
           this.#lookIn(monitorStartMs)
         },
         ended: why => {
@@ -149,7 +152,8 @@ class TableWatch {
     this.#looking = false
     const rest = restTimes * (clock.now() - startedAt)
     this.#restUntil = clock.now() + rest
-    const ms = this.#counting ? countAgainMs : calmMs
+    const countMs = clock.now() < this.#countAt ? monitorStartMs : countAgainMs
+    const ms = this.#counting ? countMs : calmMs
     const next = this.#again ? 0 : monitor.running ? ms : blindMs
     this.#lookIn(Math.max(next, rest))
   }
@@ -164,7 +168,9 @@ class TableWatch {
         this.#report(`table ${this.#own.name}: chains or rules have changed`)
       }
       this.#known = { era, text }
-      if (this.#counting && this.#deps.monitor.running) await this.#count()
+      const { clock, monitor } = this.#deps
+      const isHeard = monitor.running && clock.now() >= this.#countAt
+      if (this.#counting && isHeard) await this.#count()
     } catch (error) {
       this.#isTold = true
       if (!this.#isStill(era)) return

@@ -53,9 +53,12 @@ export class KernelSetup {
     await this.#setAll(open)
   }
 
-  /** Puts back all that Usher, this process or one before, has set. Never rejects. */
+  /**
+   * Puts back what Usher, this process or one before, has set; but for limits, below which there may be
+   * too much by now for others: those are for `usher cleanup`. Never rejects.
+   */
   undo(): Promise<void> {
-    return this.#takeBack(this.#deps.wanted())
+    return this.#takeBack(this.#deps.wanted().filter(({ atLeast = false }) => !atLeast))
   }
 
   /** What can't be set without a danger that would outlast this process. */
@@ -89,6 +92,7 @@ export class KernelSetup {
         await applySysctl(this.#deps.sysctls, wanted)
         this.#done.set(wanted.name, wanted.value)
         this.#refused.delete(wanted.name)
+        this.#failures.delete(wanted.name)
       } catch (error) {
         const { message } = error as Error
         if (error instanceof UnrememberedError) this.#refused.set(wanted.name, message)

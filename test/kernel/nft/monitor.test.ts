@@ -1,5 +1,6 @@
+import { once } from 'node:events'
 import t from 'tap'
-import { MonitorEvents } from '../../../src/kernel/nft/monitor.ts'
+import { MonitorEvents, spawnMonitor } from '../../../src/kernel/nft/monitor.ts'
 
 const monitorText = `add element ip usher vips { 10.96.0.1 . tcp . 80 : 169.254.77.88 . 1 }
 add element ip usher stamp { 0x0000004d }
@@ -33,4 +34,14 @@ t.test('nftables: a transaction of which nothing is shown is told', async t => {
   const shown = 'add table ip other\n# new generation 3 by process 12 (nft)\n'
   const silent = '# new generation 4 by process 13 (nft)\n'
   t.same(new MonitorEvents('usher').read(shown + silent + shown), ['unseen'])
+})
+
+t.test('one that can’t be started says so, also where Node throws', async t => {
+  for (const argument of ['x', 'x'.repeat(2 ** 20)]) {
+    const child = spawnMonitor('/nonexistent', [argument])
+    const told = once(child as unknown as EventTarget, 'error')
+    const [error] = (await told) as [NodeJS.ErrnoException]
+    t.match(error.code, /^(?:ENOENT|E2BIG)$/)
+    t.equal(child.kill(), false)
+  }
 })

@@ -154,3 +154,14 @@ t.test('what makes sense only with another is not set without it', async t => {
   await setup.prepare()
   t.strictSame(sets, ['max=1', 'size=1'])
 })
+
+t.test('an end puts back what was set, but for limits', async t => {
+  const { setup, values } = setUp(
+    { name: 'most', value: '9', atLeast: true },
+    { name: 'flag', value: '1' },
+  )
+  await setup.prepare()
+  t.strictSame([...values.keys()], ['most', 'flag'])
+  await setup.undo()
+  t.strictSame([...values.keys()], ['most'], 'there may be more than there were before')
+})

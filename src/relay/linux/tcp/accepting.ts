@@ -113,7 +113,8 @@ export class Accepting implements EventSource<ListeningSocket> {
   acceptQueued(): void {
     for (const socket of this.#sockets) {
       let left = mostQueued
-      while (left > 0 && !this.#isPaused && this.#acceptOne(socket)) left -= 1
+      for (; left > 0 && !this.#isPaused && this.#acceptOne(socket); left -= 1)
+        this.#env.signs.beat()
     }
   }
 
