@@ -121,7 +121,7 @@ const endpointsOf = ([servicePort, listener, orders, checkOf]: Known) => {
       active: stats?.active ?? 0,
       failures: stats?.failures ?? 0,
       ...pathStatus(stats),
-      resting: stats?.resting ?? false,
+      resting: stats?.coolingDown ?? false,
       check: checkStatus(checkOf(servicePort, key)),
       ...orderStatus(
         ordered.get(`drain ${key}`),

@@ -1,6 +1,6 @@
 import type { Backend } from './front.ts'
 import type { Attempt } from './cause.ts'
-import { untold } from './early-close.ts'
+import { noVerdict } from './early-close.ts'
 import type { RelayLimits } from './relay.ts'
 import type { GiveUpCause } from './retry-plan.ts'
 import type { EndpointPlaces } from './shared-places.ts'
@@ -51,7 +51,7 @@ export class DialAttempt<B extends Backend, Socket, Connection> {
   /** Milliseconds from its start to its result. */
   ms = 0
   /** Of one that was not served: how many bytes its client had said by then; see early-close.ts. */
-  unservedAfter = untold
+  unservedAfter = noVerdict
 
   constructor(
     connection: Connection,

@@ -3,7 +3,7 @@ import { isOutOfResources } from '../util/usher-error.ts'
 import { Attempts, type DialAttempt, type Dialler } from './attempts.ts'
 import { noKeys, unservedKeys } from './early-close.ts'
 import type { Choice, Backend } from './front.ts'
-import { type ListenerEndpoints, restMs } from './listener-endpoints.ts'
+import { type ListenerEndpoints, cooldownMs } from './listener-endpoints.ts'
 import { type NextStep, RetryPlan } from './retry-plan.ts'
 import type { Waiting } from './connection-queue.ts'
 
@@ -189,7 +189,7 @@ export class Dial<B extends Backend, Socket, Connection> {
     const now = this.#dialler.now()
     if (isOutOfResources(code)) return this.#follow(plan.failedLocally(backend.key, now))
     if (code === 'EADDRNOTAVAIL') return this.#follow(plan.outOfReach(backend.key, now))
-    this.#service.failed(backend, restMs.refused, code)
+    this.#service.failed(backend, cooldownMs.refused, code)
     this.#follow(plan.failed(backend.key, now))
   }
 
@@ -318,7 +318,7 @@ export class Dial<B extends Backend, Socket, Connection> {
     if (dialler.hasLeft(this.connection)) return this.clientLeft()
     const left = wait.left(this.#service.capacity.queueMs, dialler.now())
     if (left <= 0) return this.#giveUpQueue('all endpoints are full')
-    // An endpoint that rested may have come back, of which nobody is told.
+    // A cooldown may be over, of which nobody is notified.
     dialler.setTimer(this.connection, Math.min(left, queueLookMs))
     this.#service.capacity.look()
   }
@@ -369,7 +369,7 @@ export class Dial<B extends Backend, Socket, Connection> {
   #endAttempts(result: 'lost' | 'timeout' | 'cancelled'): void {
     const service = this.#service
     this.#attempts.endAll(result, backend =>
-      service.failed(backend, restMs.silent, 'no answer to a connect'),
+      service.failed(backend, cooldownMs.silent, 'no answer to a connect'),
     )
   }
 }

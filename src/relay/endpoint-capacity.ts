@@ -8,7 +8,7 @@ import { QueueTickets } from './queue-tickets.ts'
 import { EndpointPlaces, SharedPlaces } from './shared-places.ts'
 
 /** Whose turn it is; whether that is taken is for who gives it. */
-type Turns<B extends Backend> = Pick<Balancer<B>, 'pickGood' | 'pickResting'>
+type Turns<B extends Backend> = Pick<Balancer<B>, 'pickGood' | 'pickCoolingDown'>
 
 /** The queues of a worker's listeners. */
 export interface Queues {
@@ -100,7 +100,7 @@ export class EndpointCapacity<B extends Backend> {
     const firstOf = (found: readonly B[]): B | undefined => (likely = found)[0]
     const looks: Turns<B> = {
       pickGood: (...given) => firstOf(balancer.likelyGood(...given)),
-      pickResting: (...given) => firstOf(balancer.likelyResting(...given)),
+      pickCoolingDown: (...given) => firstOf(balancer.likelyCoolingDown(...given)),
     }
     // All that are likely are as good as the first: of one tier, and with a weight or without.
     return this.#choose(looks, client, undefined, among) === 'full' ? 'full' : likely
@@ -116,9 +116,9 @@ export class EndpointCapacity<B extends Backend> {
     const balancer = this.#balancer
     const good = turns.pickGood(client, tried, among)
     if (this.#options === undefined)
-      return good ?? turns.pickResting(client, tried, among)
+      return good ?? turns.pickCoolingDown(client, tried, among)
     if (balancer.isWorthWaiting(client, good, tried, among)) return 'full'
-    const found = good ?? turns.pickResting(client, tried, among)
+    const found = good ?? turns.pickCoolingDown(client, tried, among)
     if (found !== undefined) return found
     return balancer.isAnyFull(tried, among) ? 'full' : undefined
   }

@@ -1,5 +1,5 @@
 import { rankOf } from '../balance/balancer.ts'
-import { isResting } from '../balance/resting.ts'
+import { isCoolingDown } from '../balance/cooldown.ts'
 import { isAmongAny } from '../util/address-ranges.ts'
 import { addressWords } from '../util/cidr.ts'
 import { clientKey } from './client-table.ts'
@@ -95,25 +95,28 @@ const endpointViews = <B extends Backend>(
   // Of nobody in particular: whoever has no affinity.
   const found = choice === undefined ? [] : capacity.likely('', choice.among)
   const [likely] = found === 'full' ? [] : found
-  const isLastResort = likely !== undefined && balancer.isResting(likely)
+  const isLastResort = likely !== undefined && balancer.isCoolingDown(likely)
   const againstOf = (one: B): EndpointView['against'] => {
     if (!balancer.has(one.key)) return 'drained'
     if (choice?.has(one.key) !== true) return 'other clients'
     if (balancer.isFull(one)) return 'full'
-    if (!isLastResort && balancer.isResting(one)) return 'resting'
+    if (!isLastResort && balancer.isCoolingDown(one)) return 'resting'
     if (likely !== undefined && rankOf(one) <= rankOf(likely)) return ''
     return one.weight === 0 ? 'weight' : 'tier'
   }
   return state.listed.map(one => {
     const { key, connections = 0, tier = 0, weight = 1, lastFailure } = one
-    const rest = one.rest.read()
+    const cooldown = one.cooldown.read()
     return {
       key,
       against: againstOf(one),
-      restMs: isResting(rest, now) ? rest.until - now : 0,
-      failures: rest.failures,
-      isProbed: rest.isProbed && isResting(rest, now),
-      lastFailure: lastFailure && { why: lastFailure.why, agoMs: now - lastFailure.at },
+      cooldownMs: isCoolingDown(cooldown, now) ? cooldown.until - now : 0,
+      failures: cooldown.failures,
+      isProbed: cooldown.isProbed && isCoolingDown(cooldown, now),
+      lastFailure: lastFailure && {
+        reason: lastFailure.reason,
+        agoMs: now - lastFailure.at,
+      },
       connections,
       tier,
       weight,

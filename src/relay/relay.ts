@@ -230,7 +230,7 @@ export interface EndpointStats {
   readonly active: number
   readonly failures: number
   /** It failed a moment ago, so that others are preferred while there are any. */
-  readonly resting: boolean
+  readonly coolingDown: boolean
   /** Smoothed round-trip time of a TCP connection to it, where the relay can tell. */
   readonly rttMs?: number
   /** Segments that were sent again, on the connections that were asked. */

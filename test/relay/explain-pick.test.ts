@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import * as fc from 'fast-check'
 import t from 'tap'
 import { OwnCell } from '../../src/balance/cell.ts'
-import { noRest, noRecovery } from '../../src/balance/resting.ts'
+import { noCooldown, noRecovery } from '../../src/balance/cooldown.ts'
 import type { Backend } from '../../src/relay/front.ts'
 import { clientKey } from '../../src/relay/client-table.ts'
 import {
@@ -63,7 +63,7 @@ class State extends ListenerEndpoints<Backend> {
     if (holdsClients(spec)) this.places ??= newSharedPlaces()
   }
 
-  protected override tellAllFailed(): void {}
+  protected override reportAllFailed(): void {}
 
   view(client: string): WorkerView {
     const query = { listener: 'test', bind, client, dialled }
@@ -89,8 +89,8 @@ const newBackend = (one: ReturnType<typeof endpoint>): Backend => ({
   ...one,
   active: 0,
   failures: 0,
-  resting: false,
-  rest: new OwnCell(noRest),
+  coolingDown: false,
+  cooldown: new OwnCell(noCooldown),
   recovery: new OwnCell(noRecovery),
   replies: undefined,
   get connections() {

@@ -79,7 +79,7 @@ interface Found {
 export const isPlain = ([{ endpoints, reachable }, , listener, orders]: Entry): boolean =>
   reachable.length === endpoints.length &&
   orders.length === 0 &&
-  listener?.endpoints.some(({ resting }) => resting) !== true
+  listener?.endpoints.some(({ coolingDown }) => coolingDown) !== true
 
 /** Looks closer only where an endpoint is missing. */
 const endpointsOf = (entry: Entry): Found => {

@@ -33,7 +33,7 @@ import { type WorkerDeps, WorkerHandle, type WorkerOwner } from './main/worker-h
 import type { WorkerProgram } from './main/worker-thread.ts'
 import { Descriptors, newDescriptorsMemory } from './shared/descriptors.ts'
 import { monotonicClock } from './shared/monotonic.ts'
-import { RestPages } from './shared/rest-pages.ts'
+import { SharedEndpointState } from './shared/shared-endpoint-state.ts'
 import { loadSyscalls, type Syscalls } from '../../ffi/syscalls.ts'
 import { ownBindsOf } from '../own-binds.ts'
 import type { Order, WorkerCall } from './orders.ts'
@@ -95,8 +95,8 @@ export class LinuxRelay implements Relay {
     this.#descriptors = new Descriptors(memory, 0)
     const shared = limitsOfOne(limits, deps.workers, this.#descriptors.spendable)
     const common = { limits: shared, wantedCauses, descriptors: memory }
-    const restPages = new RestPages()
-    const pool = { calls, clock, program, common, restPages, endProcess }
+    const endpointState = new SharedEndpointState()
+    const pool = { calls, clock, program, common, endpointState, endProcess }
     this.#pool = new WorkerPool(pool, deps.workers, this.#workerOwner())
     const { workers } = this.#pool
     const budget = new ListeningBudget(this.#descriptors)
@@ -105,7 +105,7 @@ export class LinuxRelay implements Relay {
       workers,
       sockets: this.#sockets,
       budget,
-      figures: new Figures(workers, restPages, monotonicClock()),
+      figures: new Figures(workers, endpointState, monotonicClock()),
       listenerSlots: new Slots(),
       endpointSlots: new Slots(),
       observer,

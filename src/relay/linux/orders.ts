@@ -20,7 +20,7 @@ export interface WorkerSetup extends CommonSetup {
   readonly listenerPages: readonly SharedArrayBuffer[]
   readonly endpointPages: readonly SharedArrayBuffer[]
   /** The same for all workers. */
-  readonly restPages: readonly SharedArrayBuffer[]
+  readonly endpointStatePages: readonly SharedArrayBuffer[]
 }
 
 /** A listener for a worker: `slot` is where its figures are, and its name in orders. */
@@ -45,7 +45,7 @@ export type Order =
   | CommonOrder<WorkerCall>
   | { readonly kind: 'listener-page'; readonly page: SharedArrayBuffer }
   | { readonly kind: 'endpoint-page'; readonly page: SharedArrayBuffer }
-  | { readonly kind: 'rest-page'; readonly page: SharedArrayBuffer }
+  | { readonly kind: 'endpoint-state-page'; readonly page: SharedArrayBuffer }
   /** New, or changed. */
   | ({ readonly kind: 'listener' } & ListenerOrder)
   /** Serve this listening socket, which the worker owns from now on. */

@@ -96,12 +96,13 @@ export const explainContract = (t: Test, make: MakeRelay): void => {
         })
         const all = workers.flatMap(one => one.endpoints)
         failed = all.find(
-          ({ key, lastFailure, restMs }) => key === gone.key && lastFailure && restMs > 0,
+          ({ key, lastFailure, cooldownMs }) =>
+            key === gone.key && lastFailure && cooldownMs > 0,
         )
         return failed !== undefined
       })
-      t.match(failed, { against: 'resting', lastFailure: { why: 'ECONNREFUSED' } })
-      t.ok((failed?.restMs ?? 0) <= 60_000)
+      t.match(failed, { against: 'resting', lastFailure: { reason: 'ECONNREFUSED' } })
+      t.ok((failed?.cooldownMs ?? 0) <= 60_000)
 
       await listen({
         binds: [bind],

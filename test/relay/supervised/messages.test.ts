@@ -28,7 +28,7 @@ const idle: ListenerStats = {
   name: 'a',
   protocol: 'TCP',
   binds: [],
-  endpoints: [{ key: 'x', active: 0, failures: 0, resting: false }],
+  endpoints: [{ key: 'x', active: 0, failures: 0, coolingDown: false }],
   counters: newCounters(),
   lastError: '',
   wanted: true,
@@ -38,8 +38,8 @@ const busy: ListenerStats = {
   ...idle,
   binds: [{ bind: { address: '::1', port: 1 }, state: 'closed', reason: 'why' }],
   endpoints: [
-    { key: 'x', active: 1, failures: 2, resting: true },
-    { key: 'y', active: 3, failures: 0, resting: false, rttMs: 0.5, retransmits: 7 },
+    { key: 'x', active: 1, failures: 2, coolingDown: true },
+    { key: 'y', active: 3, failures: 0, coolingDown: false, rttMs: 0.5, retransmits: 7 },
   ],
   counters: {
     accepted: 1,

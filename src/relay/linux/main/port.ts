@@ -313,7 +313,7 @@ export class LastFigures {
   /** By `counterCell`, without the zeros at the end. */
   #cells: readonly number[] = []
   #changedAt = 0
-  /** An endpoint has a connection, or rests. */
+  /** An endpoint has a connection, or is cooling down. */
   #isUsed = false
 
   /** `now`: milliseconds. */
@@ -342,7 +342,7 @@ export class LastFigures {
     if (!isCounted && isSaid(last, said) && areAlike(last.endpoints, endpoints))
       return last
     const counters = isCounted ? countersOf(cell => cells[cell] ?? 0) : last.counters
-    this.#isUsed = endpoints.some(({ active, resting }) => active > 0 || resting)
+    this.#isUsed = endpoints.some(({ active, coolingDown }) => active > 0 || coolingDown)
     this.#stats = { ...said, counters, endpoints }
     return this.#stats
   }
@@ -381,6 +381,6 @@ const isAlike = (a: EndpointStats, b: EndpointStats | undefined): boolean =>
   a.key === b?.key &&
   a.active === b.active &&
   a.failures === b.failures &&
-  a.resting === b.resting &&
+  a.coolingDown === b.coolingDown &&
   a.rttMs === b.rttMs &&
   a.retransmits === b.retransmits

@@ -186,7 +186,7 @@ export class Dialling
     const { connection, backend, places } = attempt
     const { loop } = this.#env
     connection.dial = undefined
-    this.#earlyCloses.forget(connection)
+    this.#earlyCloses.dropHeld(connection)
     connection.backend.fd = fd
     connection.backend.places = places
     // Its dial began before they were counted.

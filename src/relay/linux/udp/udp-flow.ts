@@ -1,7 +1,7 @@
 import type { Choice } from '../../front.ts'
 import { Place } from '../../flow-ages.ts'
 import { isShortage, isUnreachable } from '../../flow-errors.ts'
-import { restMs } from '../../listener-endpoints.ts'
+import { cooldownMs } from '../../listener-endpoints.ts'
 import type { Bind, DropReason } from '../../relay.ts'
 import { errno, errnoName } from '../../../ffi/errno.ts'
 import type { WorkerBackend } from '../worker/worker-backend.ts'
@@ -264,7 +264,7 @@ export class UdpFlow
   }
 
   #blame(backend: WorkerBackend): void {
-    this.#service.failed(backend, restMs.refused, 'refused, or out of reach')
+    this.#service.failed(backend, cooldownMs.refused, 'refused, or out of reach')
     this.#refusedBy ??= new Set()
     this.#refusedBy.add(backend.key)
   }
@@ -303,7 +303,7 @@ export class UdpFlow
     if (isUnreachable(code)) {
       this.#refused(true, 0)
     } else if (isShortage(code)) {
-      this.#service.shared.sockets.rest(this.#fd)
+      this.#service.shared.sockets.pause(this.#fd)
     } else {
       // Any other error of a connected socket cost a datagram.
       this.#service.counters.countDrop('send-failed')

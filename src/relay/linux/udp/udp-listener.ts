@@ -278,7 +278,7 @@ class ListeningSocket implements FlowSocket, SocketUser {
 
   #unreadable(result: number): void {
     if (result === -errno.EAGAIN || result === -errno.EINTR) return
-    this.#service.shared.sockets.rest(this.fd)
+    this.#service.shared.sockets.pause(this.fd)
     this.#failures += 1
     // A shortage passes. What doesn't is reported, ever less often.
     if (this.#failures < this.#reportedAt) return

@@ -11,7 +11,7 @@ import { EventLoop, type EventSource } from '../event-loop.ts'
 import type { ListenerOrder, Order, Report, WorkerCall, WorkerSetup } from '../orders.ts'
 import { Descriptors } from '../shared/descriptors.ts'
 import { monotonicClock } from '../shared/monotonic.ts'
-import { RestPages } from '../shared/rest-pages.ts'
+import { SharedEndpointState } from '../shared/shared-endpoint-state.ts'
 import { endpointCell, StatsPages } from '../shared/stats-pages.ts'
 import { WorkerSigns } from '../shared/worker-signs.ts'
 import type { StructLayout } from '../../../ffi/struct-layout.ts'
@@ -36,7 +36,7 @@ export interface RelayWorkerDeps {
   readonly post: (report: Report) => void
 }
 
-const filled = <P extends StatsPages | RestPages>(
+const filled = <P extends StatsPages | SharedEndpointState>(
   pages: P,
   given: readonly SharedArrayBuffer[],
 ): P => {
@@ -76,7 +76,7 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
     const signs = new WorkerSigns(setup.signs)
     const loop = new EventLoop(calls, layout, monotonicClock(), {
       beat: () => signs.beat(),
-      rest: () => signs.rest(),
+      idle: () => signs.markIdle(),
     })
     const nodeClients = new NodeClientSet()
     this.#ownBinds = new OwnBinds(nodeClients)
@@ -96,7 +96,7 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
       queues: new WorkerQueues(calls, setup.thread, setup.wakeFds),
       listenerPages: filled(new StatsPages(counterCell.count), setup.listenerPages),
       endpointPages: filled(new StatsPages(endpointCell.count), setup.endpointPages),
-      restPages: filled(new RestPages(), setup.restPages),
+      endpointState: filled(new SharedEndpointState(), setup.endpointStatePages),
       signs,
       nodeClients,
       observer: this.#outbox,
@@ -168,8 +168,8 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
         return this.#env.listenerPages.take(order.page)
       case 'endpoint-page':
         return this.#env.endpointPages.take(order.page)
-      case 'rest-page':
-        return this.#env.restPages.take(order.page)
+      case 'endpoint-state-page':
+        return this.#env.endpointState.take(order.page)
       case 'listener':
         return this.#update(order)
       case 'open':

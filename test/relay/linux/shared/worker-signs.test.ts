@@ -21,7 +21,7 @@ t.test(
     signs.start()
     worker.beat()
     signs.ready()
-    worker.rest()
+    worker.markIdle()
     clock.advance(100_000)
     t.equal(silentMs, 0)
     worker.beat()
