@@ -16,7 +16,7 @@ import { listDiff } from '../util/list-diff.ts'
 import type { Capture, Placement } from './capture.ts'
 import type { RuleTables, TableSettings, RuleTable } from './rule-table.ts'
 import { type VipRule, vipRules } from './vip-rule.ts'
-import { Known } from '../kernel/keeper/known.ts'
+import { Installed } from '../kernel/keeper/installed.ts'
 import type { KernelSync, Proxier } from '../kernel/proxier.ts'
 
 export interface RuleCaptureDeps extends Pick<
@@ -241,7 +241,7 @@ interface Before {
 class RuleProxier implements Proxier<RuleLists, TableSettings> {
   readonly #table: RuleTable
   readonly #before: Before
-  readonly #written = new Known<Written>()
+  readonly #written = new Installed<Written>()
   #isInstalled = false
   /** Rules and flows of an earlier process may lead clients to ports of then. */
   #isTakingOver = false

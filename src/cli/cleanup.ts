@@ -7,7 +7,7 @@ import { permissionAdvice } from '../kernel/permission-advice.ts'
 import { systemClock, type Clock } from '../util/clock.ts'
 import { type Io, visible } from './io.ts'
 import { version } from './version.ts'
-import { othersThings } from '../kernel/cleanup/in-use.ts'
+import { keptForOtherProxy } from '../kernel/cleanup/kept-objects.ts'
 import { findNodeProxy, type NodeProxy } from '../kernel/cleanup/node-proxy.ts'
 
 /**
@@ -35,7 +35,7 @@ export const cleanup = async (
     const mode = onlyUsher || mayHide ? undefined : proxy?.mode
     const kinds = [
       connectTimeKind(connectTimeBpffs),
-      ...hostKinds(isOther ? othersThings(mode) : {}),
+      ...hostKinds(isOther ? keptForOtherProxy(mode) : {}),
     ]
     const removed = await cleanUp(kinds, { dryRun })
     const outcome = mayHide ? await withKept(removed) : removed

@@ -9,7 +9,7 @@ import {
   type FlowChanges,
 } from '../kernel/keeper/rule-keeper.ts'
 import type { Probe } from '../kernel/probe.ts'
-import type { KernelSettings, Look, Proxier } from '../kernel/proxier.ts'
+import type { KernelSettings, InspectCommand, Proxier } from '../kernel/proxier.ts'
 import type { Problem, ServicePort, Snapshot, Vip } from '../model/snapshot.ts'
 import { hasTraffic } from '../model/traffic.ts'
 import type { DrainResult } from '../relay/relay.ts'
@@ -96,9 +96,9 @@ export class KernelMode implements Mode {
     return this.#turn.lead(() => this.#sync(snapshots))
   }
 
-  looks(servicePort: ServicePort, vip: Vip): readonly Look[] {
+  inspectCommands(servicePort: ServicePort, vip: Vip): readonly InspectCommand[] {
     const proxier = this.#deps.proxiers.get(servicePort.family)
-    return proxier?.looks?.(servicePort, vip) ?? []
+    return proxier?.inspectCommands?.(servicePort, vip) ?? []
   }
 
   /** No connection passes through here: those that are open go on without Usher. */

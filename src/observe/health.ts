@@ -5,7 +5,7 @@ import { familyOf, ipFamilies, type IpFamily, joinHostPort } from '../util/ip.ts
 export interface HealthOptions {
   readonly clock: Clock
   /** Why clients may be led to what is gone, which a restart may mend; '' by default. */
-  readonly misled?: () => string
+  readonly staleSteeringError?: () => string
   /** Milliseconds; what waits or fails for twice as long is red. kube-proxy's is 30 s. */
   readonly syncPeriodMs: number
   /** What wanted binds are doing now; only failed ones matter, and others may be left out. */
@@ -93,7 +93,7 @@ export class Health {
 
   report(): HealthReport {
     const unread = this.#unread()
-    const hung = [...this.#hung(), ...this.#misled()]
+    const hung = [...this.#hung(), ...this.#staleSteering()]
     const gone = this.#gone()
     const waiting: Record<IpFamily, string[]> = {
       IPv4: this.#waiting('IPv4'),
@@ -138,8 +138,8 @@ export class Health {
     return workers.map(worker => `worker ${worker} of the relay gives no sign of life`)
   }
 
-  #misled(): string[] {
-    const why = this.#options.misled?.() ?? ''
+  #staleSteering(): string[] {
+    const why = this.#options.staleSteeringError?.() ?? ''
     return why === '' ? [] : [why]
   }
 

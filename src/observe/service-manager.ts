@@ -23,8 +23,8 @@ export const watchdogMs = (env: NodeJS.ProcessEnv): number | undefined => {
   delete env['WATCHDOG_USEC']
   delete env['WATCHDOG_PID']
   const ms = Number(microseconds ?? 0) / 1000
-  const isMine = pid === undefined || pid === String(process.pid)
-  return ms > 0 && isMine ? ms : undefined
+  const isForThisProcess = pid === undefined || pid === String(process.pid)
+  return ms > 0 && isForThisProcess ? ms : undefined
 }
 
 /** What CLOCK_MONOTONIC says, which Node's clock of high resolution is. */

@@ -5,7 +5,7 @@ import { exemptAtOnce, exemptGroups } from '../kernel/connect-time/tables.ts'
 import { ConnectTime } from '../kernel/connect-time/connect-time.ts'
 import { type ConnectTimeProbe, probeConnectTime } from '../kernel/connect-time/probe.ts'
 import { connectTimeLock, type HostLock, SocketLock } from '../kernel/keeper/host-lock.ts'
-import type { Look } from '../kernel/proxier.ts'
+import type { InspectCommand } from '../kernel/proxier.ts'
 import { StoppableTools } from '../kernel/run-tool.ts'
 import type { ModeName } from '../mode/mode.ts'
 import type { Problem, ServicePort, Snapshot, Vip } from '../model/snapshot.ts'
@@ -30,8 +30,11 @@ export interface ConnectTimePart {
   readonly served: () => void
   readonly problems: () => readonly Problem[]
   /** Why clients may be led to what is gone; '' when they are not. */
-  readonly misled: () => string
-  readonly looks: (servicePort: ServicePort, vip: Vip) => readonly Look[]
+  readonly staleSteeringError: () => string
+  readonly inspectCommands: (
+    servicePort: ServicePort,
+    vip: Vip,
+  ) => readonly InspectCommand[]
   /** Undefined where it is off. */
   readonly status: () => ConnectTimeStatus | undefined
   readonly metrics: (snapshots: readonly Snapshot[]) => Promise<readonly BoundMetric[]>
@@ -93,8 +96,8 @@ const nothing: ConnectTimePart = {
   sync: async () => {},
   served: () => {},
   problems: () => [],
-  misled: () => '',
-  looks: () => [],
+  staleSteeringError: () => '',
+  inspectCommands: () => [],
   status: () => undefined,
   metrics: async () => [],
   leave: async () => {},
@@ -178,10 +181,10 @@ const leading = (
     ...nothing,
     sync: snapshots => steering.sync(withOrdersToRelay(snapshots, orders)),
     problems: () => [...steering.problems, ...withoutGroups(cgroup, connectTime)],
-    misled: () => steering.misled,
-    looks: (servicePort, vip) => {
+    staleSteeringError: () => steering.staleSteeringError,
+    inspectCommands: (servicePort, vip) => {
       const isOrdered = orders.all().some(({ name }) => name === servicePort.name)
-      return isOrdered ? [] : steering.looks(servicePort, vip)
+      return isOrdered ? [] : steering.inspectCommands(servicePort, vip)
     },
     status: () => ({
       state: steering.state,

@@ -238,7 +238,7 @@ const createControl = (deps: ControlDeps) => {
   const health = new Health({
     clock,
     syncPeriodMs: syncPeriod,
-    misled: () => connectTime.misled(),
+    staleSteeringError: () => connectTime.staleSteeringError(),
     binds: () => redBinds(traffic),
     sourceSynced: () => source.status().synced,
     hungWorkers: () => traffic.dataPath()?.connectionLog.hungWorkers ?? [],

@@ -344,10 +344,10 @@ export class Dial<B extends Backend, Socket, Connection> {
     if (cause !== 'RC') this.#service.allFailed()
     if (this.#holds()) return
     this.#finish('timeout')
-    const why = this.#service.paused
+    const failure = this.#service.paused
       ? 'paused'
       : this.#lastError || unservedDetail(this.#left)
-    const detail = this.#isOneTooMany ? `too many clients wait; ${why}` : why
+    const detail = this.#isOneTooMany ? `too many clients wait; ${failure}` : failure
     this.#dialler.gaveUp(this.connection, cause, detail)
   }
 

@@ -98,12 +98,14 @@ export class EndpointCapacity<B extends Backend> {
     const balancer = this.#balancer
     let likely: readonly B[] = []
     const firstOf = (found: readonly B[]): B | undefined => (likely = found)[0]
-    const looks: Turns<B> = {
+    const likelyTurns: Turns<B> = {
       pickGood: (...given) => firstOf(balancer.likelyGood(...given)),
       pickCoolingDown: (...given) => firstOf(balancer.likelyCoolingDown(...given)),
     }
     // All that are likely are as good as the first: of one tier, and with a weight or without.
-    return this.#choose(looks, client, undefined, among) === 'full' ? 'full' : likely
+    return this.#choose(likelyTurns, client, undefined, among) === 'full'
+      ? 'full'
+      : likely
   }
 
   /** By what `turns` give. */

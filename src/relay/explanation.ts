@@ -34,7 +34,7 @@ export interface WorkerView {
   /** `waits`: for an endpoint to come back, or the end of a pause; `queues`: for a place at one. */
   readonly outcome: 'served' | 'waits' | 'queues' | 'refused'
   /** '' when it would be served, and nothing is to be said. */
-  readonly why:
+  readonly reason:
     | ''
     | 'prober'
     | 'not allowed'

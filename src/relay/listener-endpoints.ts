@@ -36,8 +36,8 @@ const allFailedEveryMs = 1000
 /** The longest cooldown, where early closes or replies count: there an endpoint can fail again and again. */
 const longestCooldownMs = 60_000
 
-/** How long a client may take to speak that tries an endpoint for its answer. */
-const spokenWithinMs = 1000
+/** How long a client may take to send something that tries an endpoint for its answer. */
+const firstBytesWithinMs = 1000
 
 /** Most listeners have none: one for all of them. */
 const none: ReadonlyMap<string, never> = new Map<string, never>()
@@ -57,9 +57,9 @@ export abstract class ListenerEndpoints<B extends Backend> {
   /** What is done for clients of an endpoint that accepts and does not serve. */
   retry: RetryOptions | undefined
   ages: ConnectionAges | undefined
-  /** By which its endpoints are told who their clients are; undefined: they are not. */
+  /** By which its endpoints get the addresses of their clients; undefined: they do not. */
   proxyProtocol: ProxyVersion | undefined
-  /** Of what its clients say before an endpoint is chosen; undefined: nothing is. */
+  /** What is read of its clients before an endpoint is chosen; undefined: nothing. */
   preface: PrefaceRules | undefined
   /** Whose connections are closed in order; undefined: nobody's. */
   probers: readonly AddressRanges[] | undefined
@@ -248,7 +248,7 @@ export abstract class ListenerEndpoints<B extends Backend> {
     return this.places?.take(this.#mostHeld) ?? false
   }
 
-  /** What `hold` would say now. */
+  /** What `hold` would return now. */
   get mayHold(): boolean {
     return this.places?.has(this.#mostHeld) ?? false
   }
@@ -261,7 +261,7 @@ export abstract class ListenerEndpoints<B extends Backend> {
     this.places?.free()
   }
 
-  /** What `explainPick` says of times is as of then. */
+  /** `explainPick` counts times from then. */
   get now(): number {
     return this.#clock.now()
   }
@@ -315,7 +315,7 @@ export abstract class ListenerEndpoints<B extends Backend> {
   #replyMs(): number | undefined {
     const { answerMs, expectsReplies } = this.retry ?? {}
     if (expectsReplies) return this.#limits.udpReplyTimeout + latestEndMs
-    return answerMs === undefined ? undefined : answerMs + spokenWithinMs
+    return answerMs === undefined ? undefined : answerMs + firstBytesWithinMs
   }
 
   #known(key: string): B | undefined {

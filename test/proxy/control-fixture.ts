@@ -8,11 +8,11 @@ import type { Change } from '../../src/model/service.ts'
 import { statusRoute } from '../../src/observe/admin-routes.ts'
 import { startControl } from '../../src/proxy/control.ts'
 import {
-  type AnswerTo,
-  type Asked,
-  noAnswer,
-  type Question,
-} from '../../src/relay/questions.ts'
+  type QueryResult,
+  type QueryParams,
+  emptyResults,
+  type QueryName,
+} from '../../src/relay/queries.ts'
 import type { Relay } from '../../src/relay/relay.ts'
 import { noNodeClients } from '../../src/relay/node-clients.ts'
 import { ipFamilies } from '../../src/util/ip.ts'
@@ -23,12 +23,12 @@ import { keptIo } from '../support/kept-io.ts'
 
 /** What a control socket talks to, of the relay. */
 export type ControlledRelay = {
-  readonly [Q in Question]?: (asked: Asked<Q>) => Promise<AnswerTo<Q>>
+  readonly [Q in QueryName]?: (asked: QueryParams<Q>) => Promise<QueryResult<Q>>
 }
 
-const relayThatAnswers = (answers: ControlledRelay): Pick<Relay, 'ask'> => ({
-  ask: async (question, asked) =>
-    (await answers[question]?.(asked)) ?? noAnswer[question],
+const relayThatAnswers = (answers: ControlledRelay): Pick<Relay, 'query'> => ({
+  query: async (question, asked) =>
+    (await answers[question]?.(asked)) ?? emptyResults[question],
 })
 
 type Writable<T> = { -readonly [K in keyof T]: T[K] }
@@ -71,7 +71,7 @@ export const controlSocket = async (
       place: () => ({ nodeName: '', zone: '' }),
       nodeClients: () => noNodeClients,
       checkOf: () => undefined,
-      connectTime: { looks: () => [] },
+      connectTime: { inspectCommands: () => [] },
     },
     traffic: { mode, dataPath },
     status: statusRoute(async () => [Buffer.from(JSON.stringify(status()))]),

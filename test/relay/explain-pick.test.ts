@@ -209,7 +209,7 @@ const take = (
 }
 
 const check = (view: WorkerView, found: string): void => {
-  const { outcome, why, waitMs, candidates, affinity, endpoints } = view
+  const { outcome, reason, waitMs, candidates, affinity, endpoints } = view
   const said = `${JSON.stringify(view)}, and it was ${found}`
   assert.equal(waitMs > 0, outcome === 'waits' || outcome === 'queues', said)
   if (found.startsWith('10.')) {
@@ -222,10 +222,10 @@ const check = (view: WorkerView, found: string): void => {
     return
   }
   assert.equal(candidates.length, 0, said)
-  if (found === 'turned away') assert.match(why, /^(not allowed|no endpoint)$/, said)
-  else if (found === 'queues') assert.equal(why, 'full', said)
-  else if (found === 'waits') assert.match(why, /^(paused|no endpoint)$/, said)
-  else assert.equal(why, found, said)
+  if (found === 'turned away') assert.match(reason, /^(not allowed|no endpoint)$/, said)
+  else if (found === 'queues') assert.equal(reason, 'full', said)
+  else if (found === 'waits') assert.match(reason, /^(paused|no endpoint)$/, said)
+  else assert.equal(reason, found, said)
 }
 
 t.test('what is explained is what comes of it, and changes nothing', async () => {

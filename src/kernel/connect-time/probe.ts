@@ -80,7 +80,7 @@ const tryAll = async ({
     try {
       const all: Features = { ...features, node, onlyNode }
       const { led, self } = await leads(bpf, cgroup.path, { ...all, learns: true })
-      if (cgroup.isMine && !led)
+      if (cgroup.includesSelf && !led)
         return not(`programs at ${cgroup.path} do not see what this process connects to`)
       const hidden = seesAll(cgroup.path) ? [] : [noHostPid]
       const lacks = [...without, ...hidden, ...mountsText(release())]
@@ -228,7 +228,7 @@ type FoundCgroup =
   | {
       readonly path: string
       /** Whether this process is in it, or in a group below. */
-      readonly isMine: boolean
+      readonly includesSelf: boolean
     }
   | { readonly why: string }
 
@@ -267,7 +267,7 @@ export const findCgroup = async (
     return {
       why: "this container sees its own cgroup only: mount the host's /sys/fs/cgroup into it, or name the node's cgroup (--connect-time-cgroup)",
     }
-  return { path: root.path, isMine: true }
+  return { path: root.path, includesSelf: true }
 }
 
 const given = async (
@@ -287,10 +287,10 @@ const given = async (
     if (group !== '/') continue
     for (let each = join(mounted, own); each.startsWith(mounted); each = dirname(each)) {
       const { ino, dev } = (await stat(each).catch(() => undefined)) ?? {}
-      if (ino === inode.ino && dev === inode.dev) return { path, isMine: true }
+      if (ino === inode.ino && dev === inode.dev) return { path, includesSelf: true }
     }
   }
-  return { path, isMine: false }
+  return { path, includesSelf: false }
 }
 
 const mountedAt = ([first]: readonly Mount[]): string =>

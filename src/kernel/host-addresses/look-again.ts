@@ -11,9 +11,9 @@ export const lookAgain = (
   damaged: (what: string) => void,
   told: Pick<CanaryDeps<boolean>, 'sleeper' | 'isTold'> = {},
 ): (() => void) => {
-  const known = { value: true, epoch: 0 }
+  const installed = { value: true, epoch: 0 }
   const look = async (): Promise<string> => missingText(await missing())
-  const canary = new Canary({ clock, known, look, damaged, ...told })
+  const canary = new Canary({ clock, installed, look, damaged, ...told })
   return () => canary.stop()
 }
 

@@ -1,12 +1,12 @@
 import type { Clock, Timer } from '../../util/clock.ts'
 import { ToolError } from '../run-tool.ts'
-import type { Known } from './known.ts'
+import type { Installed } from './installed.ts'
 import type { Sleeper } from './sleeper.ts'
 
 export interface CanaryDeps<T> {
   readonly clock: Clock
   /** A look during which it was written does not count. */
-  readonly known: Pick<Known<T>, 'value' | 'epoch'>
+  readonly installed: Pick<Installed<T>, 'value' | 'epoch'>
   /**
    * What is wrong, in a few words; '' for nothing. `whole`: look at all, at any cost. Rejects
    * with ToolError when nothing can be read now; a sync that fails is logged.
@@ -66,9 +66,9 @@ export class Canary<T> {
   }
 
   async #look(): Promise<void> {
-    const { clock, look, known, sleeper, isTold = () => true } = this.#deps
+    const { clock, look, installed, sleeper, isTold = () => true } = this.#deps
     const { size = () => 0, damaged } = this.#deps
-    const { epoch, value } = known
+    const { epoch, value } = installed
     if (epoch === undefined || value === undefined) return this.#wait(againMs)
     const started = clock.now()
     // Before the look, so that a change meanwhile is followed by another.
@@ -80,7 +80,7 @@ export class Canary<T> {
     const what = await look(value, isWhole).catch(notSeen)
     const took = clock.now() - started
     if (this.#isStopped) return undefined
-    const counts = known.epoch === epoch
+    const counts = installed.epoch === epoch
     // One that came to nothing is soon made again where rules are few.
     const factor = isFew ? (counts ? pauseFactorOfFew : 1) : pauseFactor
     if (isWhole) this.#nextWhole = started + took * factor

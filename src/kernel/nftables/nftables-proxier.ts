@@ -2,7 +2,7 @@ import { listOfServicePorts } from '../../model/service-port-list.ts'
 import type { Problem, ServicePort, Snapshot, Vip } from '../../model/snapshot.ts'
 import type { Clock } from '../../util/clock.ts'
 import type { IpFamily } from '../../util/ip.ts'
-import { Known } from '../keeper/known.ts'
+import { Installed } from '../keeper/installed.ts'
 import type { Monitor } from '../nft/monitor.ts'
 import { elementTexts } from '../nft/element-texts.ts'
 import { OwnTable } from '../nft/own-table.ts'
@@ -13,7 +13,7 @@ import { WantedTable } from '../nft/wanted-table.ts'
 import {
   type KernelSettings,
   type KernelSync,
-  type Look,
+  type InspectCommand,
   type Proxier,
   type ProxierObserver,
   boundClients,
@@ -58,7 +58,7 @@ export class NftablesProxier implements Proxier {
   readonly #deps: NftablesProxierDeps
   readonly #family: IpFamily
   readonly #table: OwnTable
-  readonly #written = new Known<Written>()
+  readonly #written = new Installed<Written>()
   #isClosed = false
   /** Whether the table is to be made anew, for what is in it is not known. */
   #isStrange = false
@@ -103,7 +103,7 @@ export class NftablesProxier implements Proxier {
     })
   }
 
-  looks(servicePort: ServicePort, vip: Vip): readonly Look[] {
+  inspectCommands(servicePort: ServicePort, vip: Vip): readonly InspectCommand[] {
     const { context } = this.#written.value ?? {}
     return context ? nftablesLooks(this.#table.name, servicePort, vip, context) : []
   }
@@ -440,7 +440,7 @@ const nftablesLooks = (
   servicePort: ServicePort,
   vip: Vip,
   context: Context,
-): readonly Look[] => {
+): readonly InspectCommand[] => {
   const { elements, parts } = compile({ ...servicePort, vips: [vip] }, context)
   // Others are slots of endpoints, which the chain draws from.
   const entries = elements.filter(({ value }) => /^(?:goto |drop$)/.test(value))

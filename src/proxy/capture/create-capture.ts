@@ -22,7 +22,7 @@ import {
 } from '../../kernel/probe.ts'
 import { isProbeTable, tableName, afterIptables } from '../../kernel/nft/tables.ts'
 import { hostKinds } from '../../kernel/cleanup/host-kinds.ts'
-import type { InUse } from '../../kernel/cleanup/in-use.ts'
+import type { KeptObjects } from '../../kernel/cleanup/kept-objects.ts'
 import { isCaptureChain } from '../../kernel/xtables/kube-chains.ts'
 import { inForce, removeLeftovers } from '../remove-leftovers.ts'
 import { KeptAddresses } from '../../capture/kept-addresses.ts'
@@ -134,7 +134,7 @@ const alone = (
   })
   const removeOthers = async (): Promise<readonly Problem[]> => {
     const object = `capture ${name}`
-    const kinds = hostKinds(inUseByCaptures(deps.setup), system.tools.run)
+    const kinds = hostKinds(keptForCaptures(deps.setup), system.tools.run)
     return [
       ...inForce(object, await withOtherTables(deps, name, 'remove', before)),
       ...(await removeLeftovers(log, { object, kinds, before })),
@@ -153,7 +153,7 @@ const alone = (
 const noLock: HostLock = { acquire: async () => true, release: async () => {} }
 
 /** All that is left then is of the kernel modes, Usher's or kube-proxy's. */
-const inUseByCaptures = (setup: CaptureDeps['setup']): Partial<InUse> => ({
+const keptForCaptures = (setup: CaptureDeps['setup']): Partial<KeptObjects> => ({
   chain: (_table, chain) => isCaptureChain(chain),
   nftablesTable: name => name === tableName || isProbeTable(name),
   captures: true,

@@ -27,9 +27,9 @@ export interface ControlDeps {
   readonly options: Pick<ProxyOptions, 'kernel'>
   readonly orders: OperatorOrders
   readonly reconciler: Pick<Reconciler, 'snapshots' | 'applied'>
-  readonly mode: Pick<Mode, 'name' | 'placements' | 'looks'>
+  readonly mode: Pick<Mode, 'name' | 'placements' | 'inspectCommands'>
   /** In a kernel mode of those Services that it does not carry; undefined where there are none. */
-  readonly relay: () => Pick<Relay, 'ask'> | undefined
+  readonly relay: () => Pick<Relay, 'query'> | undefined
   readonly around: Surroundings
 }
 
@@ -38,7 +38,7 @@ export interface Surroundings {
   readonly place: () => Place
   readonly nodeClients: () => NodeClients
   readonly checkOf: CheckOf
-  readonly connectTime: Pick<ConnectTimePart, 'looks'>
+  readonly connectTime: Pick<ConnectTimePart, 'inspectCommands'>
 }
 
 export type Handler<C extends ControlCommand> = (

@@ -1,4 +1,4 @@
-import { boundClients, type Look } from '../../kernel/proxier.ts'
+import { boundClients, type InspectCommand } from '../../kernel/proxier.ts'
 import type { Protocol, TrafficPolicy } from '../../model/service.ts'
 import { bindText, timesOf } from '../../observe/status-service-port.ts'
 import type { Explanation, EndpointView, WorkerView } from '../../relay/explanation.ts'
@@ -52,9 +52,9 @@ export const explain: Handler<'explain'> = async (deps, request) => {
   const epoch = Date.now()
   const at = (ms: number): string => new Date(epoch + ms).toISOString()
   const looks = [
-    ...deps.around.connectTime.looks(servicePort, placed.vip),
+    ...deps.around.connectTime.inspectCommands(servicePort, placed.vip),
     ...(placed.capture === 'kernel'
-      ? (deps.mode.looks?.(servicePort, placed.vip) ?? [])
+      ? (deps.mode.inspectCommands?.(servicePort, placed.vip) ?? [])
       : []),
   ]
   return {
@@ -68,10 +68,10 @@ export const explain: Handler<'explain'> = async (deps, request) => {
     verdict: explainedVerdict(vip, forClient, explanation, coming),
     balance: explanation?.by ?? deps.mode.name,
     affinityMs: servicePort.affinityMs,
-    picks: coming.map(({ thread, outcome, why, waitMs, candidates, affinity }) => ({
+    picks: coming.map(({ thread, outcome, reason, waitMs, candidates, affinity }) => ({
       worker: thread,
       outcome,
-      why,
+      why: reason,
       waitMs,
       endpoints: candidates,
       affinity: affinity ? { endpoint: affinity.key, until: at(affinity.leftMs) } : null,
@@ -116,13 +116,13 @@ const askRelay = async (
     placed.binds[0]
   if (bind === undefined) return undefined
   const dialled = isWildcard(bind.address) ? address : bind.address
-  return relay()?.ask('explain', { listener: listenerId, bind, client, dialled })
+  return relay()?.query('explain', { listener: listenerId, bind, client, dialled })
 }
 
 const notesOf = (
   { servicePort: { acceptProxy, serverNames }, placed }: DialledVip,
   explanation: Explanation | undefined,
-  looks: readonly Look[],
+  looks: readonly InspectCommand[],
 ): readonly string[] => [
   ...(placed.reason === '' ? [] : [placed.reason]),
   ...(explanation !== undefined && acceptProxy !== undefined
@@ -261,11 +261,11 @@ const explainedVerdict = (
   if (best === undefined)
     return { action: 'refuse', why: 'no worker of the relay answers' }
   if (best.outcome === 'served') return { action: 'forward', why }
-  const reason = refusalWords[best.why] ?? `over the limit ${best.why}`
+  const reason = refusalWords[best.reason] ?? `over the limit ${best.reason}`
   const whole =
-    best.why === 'not allowed' && isOutside
+    best.reason === 'not allowed' && isOutside
       ? why
-      : best.why === 'no endpoint' && verdict !== 'forward'
+      : best.reason === 'no endpoint' && verdict !== 'forward'
         ? why
         : reason
   return { action: best.outcome === 'refused' ? 'refuse' : 'wait', why: whole }

@@ -4,7 +4,7 @@ import {
   nodeAddresses as allNodeAddresses,
 } from '../../capture/local-addresses.ts'
 import { hostKinds } from '../../kernel/cleanup/host-kinds.ts'
-import type { InUse } from '../../kernel/cleanup/in-use.ts'
+import type { KeptObjects } from '../../kernel/cleanup/kept-objects.ts'
 import { bridgeWarning } from '../../kernel/bridges.ts'
 import { ConntrackCleaner } from '../../kernel/conntrack.ts'
 import { tableName } from '../../kernel/nft/tables.ts'
@@ -83,7 +83,7 @@ export const kernelStep = (
       waiting: holder =>
         log.warn({ holder }, 'an Usher that leads traffic is here; waiting for its end'),
     })
-  const inUse = (): Partial<InUse> => {
+  const kept = (): Partial<KeptObjects> => {
     const captures = deps.hasRelay?.() ?? false
     return {
       ...kind.owns,
@@ -123,7 +123,7 @@ export const kernelStep = (
         removeOthers: () =>
           removeLeftovers(log, {
             object: `mode ${name}`,
-            kinds: hostKinds(inUse(), tools.run),
+            kinds: hostKinds(kept(), tools.run),
             before,
           }),
         conntrack,

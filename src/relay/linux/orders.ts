@@ -1,6 +1,6 @@
 import type { CapacityMemory } from '../counted-endpoints.ts'
 import type { LimiterMemory } from '../connection-limiter.ts'
-import type { Ask } from '../questions.ts'
+import type { Query } from '../queries.ts'
 import type { Bind, RelayListener } from '../relay.ts'
 import type { CommonOrder, CommonReport, CommonSetup } from '../remote/messages.ts'
 import type { DescriptorsMemory } from './shared/descriptors.ts'
@@ -80,7 +80,7 @@ export type WorkerCall =
   /** Reset every connection, end every flow; answered with the number of connections. */
   | { readonly kind: 'kill' }
   /** As of the contract, of the connections of this thread. */
-  | Ask
+  | Query
 
 /** From a worker to the main thread. */
 export type Report =

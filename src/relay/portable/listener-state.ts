@@ -10,7 +10,7 @@ import { ConnectionLimiter, limiterFor, newLimiterMemory } from '../connection-l
 import type { Cause, ConnectionRecord } from '../cause.ts'
 import { Counters } from '../counters.ts'
 import { ownQueues } from '../endpoint-capacity.ts'
-import { explainPick, whyClosed } from '../explain-pick.ts'
+import { explainPick, closedReason } from '../explain-pick.ts'
 import type { Explanation, ExplainQuery } from '../explanation.ts'
 import { countsUnserved, ListenerEndpoints } from '../listener-endpoints.ts'
 import { allClosed, holdsClients, openFronts } from '../open-fronts.ts'
@@ -107,11 +107,11 @@ export class ListenerState extends ListenerEndpoints<Backend> {
   ended(cause: Cause, client: () => string, report: () => EndReport): void {
     const { observer, endedConnections } = this.#env
     const isLogged = observer.wants(cause)
-    const takers = endedConnections.takers(this.#spec.name, cause, client)
-    if (!isLogged && takers === undefined && this.#accessLines === undefined) return
+    const subscribers = endedConnections.subscribers(this.#spec.name, cause, client)
+    if (!isLogged && subscribers === undefined && this.#accessLines === undefined) return
     const { record, waited, open } = report()
     if (isLogged) observer.connectionClosed(record)
-    for (const taker of takers ?? []) taker.add(record)
+    for (const subscriber of subscribers ?? []) subscriber.add(record)
     this.#accessLines?.add(record, waited, open)
   }
 
@@ -147,7 +147,7 @@ export class ListenerState extends ListenerEndpoints<Backend> {
   }
 
   explain(query: ExplainQuery): Explanation {
-    const closed = whyClosed(this.binds.states(), query.bind)
+    const closed = closedReason(this.binds.states(), query.bind)
     return { ...explainPick(this, ownQueues.worker, query), closed }
   }
 

@@ -426,7 +426,7 @@ class PrefaceClient {
 
   #take(preface: Preface, rest: Buffer): void {
     this.#end()
-    this.#arrival.tell(preface)
+    this.#arrival.takePreface(preface)
     this.#socket.pause()
     if (rest.length > 0) this.#socket.unshift(rest)
     this.#context.read(preface)

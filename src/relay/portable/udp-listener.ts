@@ -95,11 +95,11 @@ export class UdpListener implements PortListener, FlowOwner {
     this.#state.failed(backend, cooldownMs.refused, 'refused, or out of reach')
   }
 
-  heard(backend: Backend, client: string): void {
+  replied(backend: Backend, client: string): void {
     this.#state.answered(backend, client)
   }
 
-  unheard(backend: Backend, client: string, sentAt: number): void {
+  notReplied(backend: Backend, client: string, sentAt: number): void {
     this.#state.unanswered(backend, client, sentAt)
   }
 

@@ -24,7 +24,7 @@ export class SignsOfLife {
   #timer: Timer | undefined
 
   /**
-   * `beats` gives a number that is another one at the next look if it lives. `silent` is called
+   * `beats` gives a number that is another one at the next check if it lives. `silent` is called
    * once, when it has given no sign of life for `ms`.
    */
   constructor(

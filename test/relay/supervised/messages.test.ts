@@ -10,7 +10,7 @@ import type { News } from '../../../src/relay/remote/messages.ts'
 import { NewsReader } from '../../../src/relay/remote/news-reader.ts'
 import { Outbox } from '../../../src/relay/remote/outbox.ts'
 import { Restarts } from '../../../src/relay/remote/restarts.ts'
-import { KnownStats } from '../../../src/relay/supervised/last-known.ts'
+import { LastStats } from '../../../src/relay/supervised/last-stats.ts'
 import type { StatsPage } from '../../../src/relay/supervised/messages.ts'
 import {
   addCounters,
@@ -142,10 +142,10 @@ t.test('what parent and data plane tell each other', async t => {
       )
       const server = new RelayServer(relay, outbox)
       const changed = Array.from({ length: 150 }, (_, i) => listenerSpec({ id: `${i}` }))
-      await server.answer({ kind: 'change', gone: [], changed })
-      await server.answer({ kind: 'apply' })
-      const page = (look: number) =>
-        server.answer({ kind: 'stats', look }) as Promise<StatsPage>
+      await server.handle({ kind: 'change', gone: [], changed })
+      await server.handle({ kind: 'apply' })
+      const page = (read: number) =>
+        server.handle({ kind: 'stats', read }) as Promise<StatsPage>
       // The first is still being made when the second begins.
       const older = page(1)
       const pages = [await page(2)]
@@ -168,8 +168,8 @@ t.test('what parent and data plane tell each other', async t => {
       })
       const relay = { stats } as unknown as Relay
       const server = new RelayServer(relay, new Outbox(new FakeClock(), [], () => {}))
-      const page = async (look: number): Promise<string> => {
-        const told = (await server.answer({ kind: 'stats', look })) as StatsPage
+      const page = async (read: number): Promise<string> => {
+        const told = (await server.handle({ kind: 'stats', read })) as StatsPage
         return [
           ...told.listeners.map(one => one.id),
           ...told.gone.map(id => `-${id}`),
@@ -214,7 +214,7 @@ t.test('what parent and data plane tell each other', async t => {
   })
 
   t.test('a look that is read late is not counted twice', async t => {
-    const known = new KnownStats(1000)
+    const known = new LastStats(1000)
     const whole = { fds: { used: 1, limit: 1000 }, acceptPaused: false }
     known.seen({ listeners: [packListener(busy)], whole })
     const { listeners } = known.stats()

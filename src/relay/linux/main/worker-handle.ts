@@ -107,7 +107,7 @@ export class WorkerHandle {
       },
       news: (news, isGone) => this.#news.read(news, isGone),
       ended: ending => this.#ended(ending),
-      unendable: () => this.#unendable(),
+      killFailed: () => this.#unendable(),
       endProcess,
     })
     this.#remote = remote
@@ -171,8 +171,8 @@ export class WorkerHandle {
   }
 
   /** The last order, as the process is about to end. */
-  sayExit(): void {
-    this.#remote?.sayExit()
+  requestExit(): void {
+    this.#remote?.requestExit()
   }
 
   /** What waits for a place may have its turn. */

@@ -130,7 +130,7 @@ export class Dialling
     const { dial, socket } = attempt
     if (dial === undefined || socket === undefined) return
     if (socket < 0) return dial.lost(attempt, errnoName(socket))
-    if (!attempt.isAsked && (events & (EPOLLOUT | EPOLLERR | EPOLLHUP)) === 0) return
+    if (!attempt.hasAskedTls && (events & (EPOLLOUT | EPOLLERR | EPOLLHUP)) === 0) return
     const error = this.#outcome(attempt, socket, events)
     if (error !== 0) {
       this.fds.close(socket)
@@ -166,8 +166,8 @@ export class Dialling
   ): boolean {
     const { calls } = this.#env
     const { address, bytes } = this.#request
-    if (!attempt.isAsked) {
-      attempt.isAsked = true
+    if (!attempt.hasAskedTls) {
+      attempt.hasAskedTls = true
       const header = this.#sockets.headerOf(attempt.connection)
       const length = header?.copy(bytes) ?? 0
       // Where it fails there is no answer either.

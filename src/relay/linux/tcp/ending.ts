@@ -222,11 +222,15 @@ export class Ending {
     if (cause !== '--') service.counters.countFailure(cause)
     const isWanted = observer.wants(cause)
     const { accessLines, name } = service
-    const takers = endedConnections.takers(name, cause, () => connection.peer.address)
-    if (!isWanted && accessLines === undefined && takers === undefined) return
+    const subscribers = endedConnections.subscribers(
+      name,
+      cause,
+      () => connection.peer.address,
+    )
+    if (!isWanted && accessLines === undefined && subscribers === undefined) return
     const record = recordOf(connection, loop.now)
     if (isWanted) observer.connectionClosed(record)
-    for (const taker of takers ?? []) taker.add(record)
+    for (const subscriber of subscribers ?? []) subscriber.add(record)
     accessLines?.add(record, connection, {
       all: this.#all.size - 1,
       route: service.connections - 1,

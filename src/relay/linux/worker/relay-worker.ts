@@ -3,7 +3,7 @@ import { NodeClientSet } from '../../node-clients.ts'
 import { counterCell } from '../../counters.ts'
 import { OwnBinds } from '../../own-binds.ts'
 import type { Bind } from '../../relay.ts'
-import { type Answerers, answerTo, notThere } from '../../questions.ts'
+import { type QueryHandlers, handleQuery, notListening } from '../../queries.ts'
 import { Outbox } from '../../remote/outbox.ts'
 import { EPOLLIN } from '../../../ffi/constants.ts'
 import { systemError } from '../../../ffi/errno.ts'
@@ -55,13 +55,13 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
   readonly #accepting: Accepting
   readonly #udp: UdpShared
   readonly #listeners = new Map<number, PortListener>()
-  readonly #answerers: Answerers = {
+  readonly #queryHandlers: QueryHandlers = {
     connections: query => this.#connections.page(query),
     'close-connections': ids => this.#connections.close(ids),
-    ended: query => this.#env.endedConnections.look(query),
+    ended: query => this.#env.endedConnections.poll(query),
     explain: query => {
       const all = [...this.#listeners.values()]
-      return all.find(({ id }) => id === query.listener)?.explain(query) ?? notThere
+      return all.find(({ id }) => id === query.listener)?.explain(query) ?? notListening
     },
   }
   readonly #woken: NativeMemory
@@ -116,7 +116,7 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
     post({ kind: 'ready', self: null })
   }
 
-  /** False when the main thread has said that it is over. */
+  /** False when the main thread has ordered it to exit. */
   get isRunning(): boolean {
     return !this.#isOver
   }
@@ -205,13 +205,13 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
     try {
       switch (call.kind) {
         case 'mark':
-          return this.#answer(id, null)
+          return this.#reply(id, null)
         case 'accept-queued':
-          return this.#answer(id, this.#accepting.acceptQueued())
+          return this.#reply(id, this.#accepting.acceptQueued())
         case 'kill':
-          return this.#answer(id, this.#kill())
-        case 'ask':
-          return this.#answer(id, answerTo(this.#answerers, call.question, call.asked))
+          return this.#reply(id, this.#kill())
+        case 'query':
+          return this.#reply(id, handleQuery(this.#queryHandlers, call.name, call.params))
         case 'stop-accepting':
           this.#stopAccepting(id)
       }
@@ -221,7 +221,7 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
   }
 
   /** What happened before the answer is known before it. */
-  #answer(id: number, result: unknown): void {
+  #reply(id: number, result: unknown): void {
     this.#outbox.flush()
     this.#deps.post({ kind: 'done', id, result })
   }
@@ -285,6 +285,6 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
     const call = this.#stopCall
     if (call === undefined || this.#connections.count > 0) return
     this.#stopCall = undefined
-    this.#answer(call, null)
+    this.#reply(call, null)
   }
 }
