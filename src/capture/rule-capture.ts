@@ -97,7 +97,7 @@ export class RuleCapture implements Capture {
   async place(servicePorts: readonly ServicePort[]): Promise<readonly Placement[]> {
     const { families, listen } = this.#deps
     const wanted = new Set(servicePorts.map(({ family }) => family))
-    const usable = ipFamilies.filter(family => families.whyNot(family) === '')
+    const usable = ipFamilies.filter(family => families.problemOf(family) === '')
     this.#unprepared.clear()
     for (const family of usable) await this.#prepare(family)
     const [error] = [...this.#unprepared.values()]

@@ -58,8 +58,11 @@ const withKept = async (outcome: Outcome): Promise<Outcome> => {
   const all = await cleanUp(hostKinds(), { dryRun: true })
   const named = new Set([...outcome.gone, ...outcome.stayed.map(({ what }) => what)])
   const kept = all.gone.filter(what => !named.has(what))
-  const why = "it may be a kube-proxy's that can't be seen"
-  return { ...outcome, stayed: [...outcome.stayed, ...kept.map(what => ({ what, why }))] }
+  const reason = "it may be a kube-proxy's that can't be seen"
+  return {
+    ...outcome,
+    stayed: [...outcome.stayed, ...kept.map(what => ({ what, reason }))],
+  }
 }
 
 interface Taken {
@@ -90,11 +93,13 @@ const print = (outcome: Outcome, dryRun: boolean, io: Io): void => {
   for (const what of gone) io.out(`${done} ${visible(what)}\n`)
   // A node without the tool has seldom what the tool makes, but it may.
   for (const what of unseen) io.out(`not looked for: ${visible(what)}\n`)
-  for (const { what, why } of stayed)
-    io.err(`usher cleanup: ${visible(what)} stays: ${visible(why)}\n`)
-  for (const { what, why } of hidden)
-    io.err(`usher cleanup: can't look for ${visible(what)}: ${visible(why)}\n`)
-  const advice = permissionAdvice([...stayed, ...hidden].map(({ why }) => why).join('\n'))
+  for (const { what, reason } of stayed)
+    io.err(`usher cleanup: ${visible(what)} stays: ${visible(reason)}\n`)
+  for (const { what, reason } of hidden)
+    io.err(`usher cleanup: can't look for ${visible(what)}: ${visible(reason)}\n`)
+  const advice = permissionAdvice(
+    [...stayed, ...hidden].map(({ reason }) => reason).join('\n'),
+  )
   if (advice !== '') io.err(`usher cleanup: ${advice}\n`)
   if (gone.length + stayed.length + hidden.length === 0)
     io.out(unseen.length === 0 ? 'nothing to clean up\n' : 'nothing else to clean up\n')
@@ -121,7 +126,7 @@ export const proxyBeside = async (
   for (let looks = 0; ; looks += 1) {
     const proxy = await find()
     if (proxy?.usher !== 'draining' || clock.now() > until) {
-      if (proxy !== undefined) say(proxy, io)
+      if (proxy !== undefined) printProxy(proxy, io)
       return proxy
     }
     // It has given up its rules, and still carries connections that depend on them.
@@ -130,7 +135,7 @@ export const proxyBeside = async (
   }
 }
 
-const say = ({ mode, usher }: NodeProxy, io: Io): void => {
+const printProxy = ({ mode, usher }: NodeProxy, io: Io): void => {
   if (usher === undefined)
     io.out(`a proxy in mode ${mode} serves this node: what is its own stays\n`)
   if (usher === 'draining')

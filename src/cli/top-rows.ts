@@ -18,7 +18,7 @@ export type Sorting = OptionsOf<'top'>['sort']
 /** With its endpoints where those are shown. */
 type ShownPort = ListedPort & Partial<Pick<PortEndpoints, 'endpoints'>>
 
-/** Two looks, and how far they are apart. */
+/** Two snapshots, and how far they are apart. */
 export interface Snapshots {
   readonly before: readonly ShownPort[]
   readonly after: readonly ShownPort[]

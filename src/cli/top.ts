@@ -3,9 +3,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { OptionsOf } from '../config/options.ts'
 import { endpointsShape, listedShape, type StatusOf } from '../observe/status.ts'
 import { UsherError } from '../util/usher-error.ts'
-import { askPorts, orSayWhyNot } from './ask-usher.ts'
+import { askPorts, exitCodeOf } from './ask-usher.ts'
 import { tableLines } from './columns.ts'
-import { isInNamespace, whyNothingYet } from './listings.ts'
+import { isInNamespace, emptyReason } from './listings.ts'
 import { type Io, printAll } from './io.ts'
 import { endpointRows, headLine, type Snapshots, serviceRows } from './top-rows.ts'
 
@@ -16,7 +16,7 @@ const everyMs = 1000
 
 /** `usher top`: 0, 1 when there is nothing yet to print once, 3 with the reason when there is no answer. */
 export const top = (options: Options, io: Io): Promise<number> =>
-  orSayWhyNot('top', io, async () => {
+  exitCodeOf('top', io, async () => {
     if (options.once) await printOnce(options, io)
     else await showUntilQuit(options, io)
     return 0
@@ -44,7 +44,7 @@ const printOnce = async (options: Options, io: Io): Promise<void> => {
   const before = await takeSnapshot(options, false)
   await sleep(everyMs)
   const after = await takeSnapshot(options, false)
-  const why = whyNothingYet(after.status)
+  const why = emptyReason(after.status)
   if (why !== '') throw new UsherError('NOT_FOUND', why)
   const rows = serviceRows(snapshotsOf(before, after, options), options.sort)
   printAll(

@@ -62,7 +62,7 @@ export class KernelMode implements Mode {
   #placements: readonly Placement[] = []
   #annotated: readonly Problem[] = []
   /** What placements rest on. */
-  #whyNot = {}
+  #familyProblems = {}
 
   constructor(deps: KernelModeDeps) {
     this.name = deps.name
@@ -118,12 +118,14 @@ export class KernelMode implements Mode {
   async #sync(snapshots: readonly Snapshot[]): Promise<void> {
     const { prepare, settings } = this.#deps
     const wanting = snapshots.filter(one => one.servicePorts.size > 0)
-    const whyNot = this.#families.want(new Set(wanting.map(({ family }) => family)))
+    const familyProblems = this.#families.want(
+      new Set(wanting.map(({ family }) => family)),
+    )
     await prepare()
     try {
       await this.#keeper.sync(
         snapshots
-          .filter(({ family }) => whyNot[family] === '')
+          .filter(({ family }) => familyProblems[family] === '')
           .map(wanted => {
             const { family, servicePorts } = wanted
             const isEmpty = servicePorts.size === 0
@@ -131,25 +133,25 @@ export class KernelMode implements Mode {
           }),
       )
     } finally {
-      await this.#place(snapshots, whyNot)
+      await this.#place(snapshots, familyProblems)
     }
   }
 
   async #place(
     snapshots: readonly Snapshot[],
-    whyNot: Readonly<Record<IpFamily, string>>,
+    familyProblems: Readonly<Record<IpFamily, string>>,
   ): Promise<void> {
     for (const snapshot of snapshots)
       if (!this.#keeper.hasFailed(snapshot.family))
         this.#applied.set(snapshot.family, listOfServicePorts(snapshot))
     const all = joinLists([...this.#applied.values()])
     const place = (port: ServicePort): Placement =>
-      whyNot[port.family] === ''
+      familyProblems[port.family] === ''
         ? kernelPlacement(port)
-        : unservedPlacement(port, whyNot[port.family])
-    const options = { all: !isDeepStrictEqual(whyNot, this.#whyNot) }
+        : unservedPlacement(port, familyProblems[port.family])
+    const options = { all: !isDeepStrictEqual(familyProblems, this.#familyProblems) }
     this.#placements = await this.#placed.update(all, place, options)
-    this.#whyNot = whyNot
+    this.#familyProblems = familyProblems
     this.#annotated = annotationProblems(this.name, all)
   }
 

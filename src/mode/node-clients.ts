@@ -50,10 +50,10 @@ export class NodeClientsWatch {
     this.stop()
     try {
       this.#read()
-      this.#say('')
+      this.#report('')
     } catch (error) {
       if (this.#last === '') throw error
-      this.#say((error as Error).message)
+      this.#report((error as Error).message)
     }
     this.#timer = this.#deps.clock.setTimeout(() => this.look(), lookMs)
   }
@@ -71,7 +71,7 @@ export class NodeClientsWatch {
     changed(clients)
   }
 
-  #say(problem: string): void {
+  #report(problem: string): void {
     if (problem === this.#problem) return
     this.#problem = problem
     this.#deps.failed(problem)

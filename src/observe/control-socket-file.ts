@@ -10,7 +10,7 @@ const modeBits = 0o600
  * Why a client must not speak to the socket at `path`; '' when it may. Its owner has to be this
  * user or root, and no other user may write to it; root takes any owner.
  */
-export const whyNotTrusted = (path: string): string => {
+export const trustProblem = (path: string): string => {
   const file = lookAt(path)
   if (file === undefined)
     return 'there is no such file; is Usher running, with this --control-socket?'

@@ -21,7 +21,7 @@ export interface HealthOptions {
 
 export interface RelayGone {
   /** How it has ended, in words. */
-  readonly why: string
+  readonly reason: string
   /** `Clock` time. */
   readonly since: number
 }
@@ -148,7 +148,7 @@ export class Health {
     if (gone === undefined) return []
     const ms = this.#options.clock.now() - gone.since
     if (ms < longestGoneMs) return []
-    return [`no data plane has served for ${seconds(ms)}: the last one ${gone.why}`]
+    return [`no data plane has served for ${seconds(ms)}: the last one ${gone.reason}`]
   }
 
   #tooLong(ms: number): boolean {

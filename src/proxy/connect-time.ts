@@ -111,12 +111,12 @@ const clientsOf = ({ wanted }: ConnectTimeOptions): ConnectTimeStatus['clients']
 const without = (
   deps: ConnectTimeDeps,
   connectTime: ConnectTimeOptions,
-  whyNow: () => string | undefined,
+  problemNow: () => string | undefined,
 ): ConnectTimePart => {
   const { wanted, bpffs } = connectTime
   const isLeft = existsSync(pinsFolder(bpffs))
   let lock = lockOf(deps)
-  let isSaid = !isLeft
+  let isLogged = !isLeft
   const kinds = [connectTimeKind(bpffs)]
   const removal = new UntilDone(deps, async () => {
     lock = lockOf(deps)
@@ -128,16 +128,16 @@ const without = (
   return {
     ...nothing,
     served: () => {
-      if (isSaid) return
-      isSaid = true
+      if (isLogged) return
+      isLogged = true
       removal.later([])
     },
     problems: () => {
-      const why = wanted === 'auto' ? undefined : whyNow()
+      const why = wanted === 'auto' ? undefined : problemNow()
       return [...removal.problems, ...(why === undefined ? [] : [notUsable(why)])]
     },
     status: () => {
-      const [detail, clients] = [whyNow(), clientsOf(connectTime)]
+      const [detail, clients] = [problemNow(), clientsOf(connectTime)]
       return detail === undefined
         ? undefined
         : { state: 'not usable', detail, clients, left: 0 }

@@ -15,7 +15,7 @@ const told = (given: { isLive?: boolean; watchdogMs?: number } = {}) => {
   const said: string[] = []
   const state = { sentence: 'well', isLive: given.isLive ?? true }
   const manager = new ServiceManager({
-    tell: (...lines) => {
+    notify: (...lines) => {
       said.push(lines.join(' '))
       return Promise.resolve()
     },

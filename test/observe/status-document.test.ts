@@ -20,7 +20,7 @@ const checkedDown = {
   isKnown: true,
   isLost: true,
   forMs: 60_000,
-  why: 'refused',
+  reason: 'refused',
   host: 'db',
 }
 
@@ -254,7 +254,7 @@ t.test('what checks say is in it, and how long clients wait', async t => {
         ? undefined
         : key === '10.0.0.1:8080'
           ? checkedDown
-          : { ...checkedDown, up: true, isKnown: false, forMs: 0, why: '' },
+          : { ...checkedDown, up: true, isKnown: false, forMs: 0, reason: '' },
   })
   const [first, second] = servicePorts[0]?.endpoints ?? []
   t.match(first?.check, { up: false, why: 'refused', host: 'db' })

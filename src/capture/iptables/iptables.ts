@@ -10,7 +10,7 @@ import type { IpFamily } from '../../util/ip.ts'
 import {
   type Backend,
   installedBackends,
-  toldByNft,
+  notifiedByNft,
 } from '../../kernel/xtables/backend.ts'
 import type { SpawnMonitor } from '../../kernel/nft/monitor.ts'
 import { fixedChains, holdLine } from './fixed-chains.ts'
@@ -34,7 +34,7 @@ import { jumpRepairs } from '../../kernel/xtables/jumps.ts'
 export interface IptablesDeps {
   readonly run: RunTool
   readonly clock: Clock
-  /** By default nothing is told of changes: each look is made. */
+  /** By default nothing is notified of changes: each check is made. */
   readonly spawnMonitor?: SpawnMonitor
   /** By default `auto`: as the system has it, or as others of Kubernetes do. */
   readonly backend?: BackendChoice
@@ -173,7 +173,7 @@ class IptablesTable implements RuleTable {
     const canary = new Canary({
       clock,
       installed: this.#installed,
-      ...toldByNft(clock, spawnMonitor),
+      ...notifiedByNft(clock, spawnMonitor),
       // Of each VIP there are some four.
       size: ({ layout }) => [...layout.rules].length * 4,
       look: (installed, whole) => damageOf(installed, this.#unreadable, whole),

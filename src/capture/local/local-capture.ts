@@ -84,7 +84,7 @@ export class LocalCapture implements Capture {
       ofInterfaces: family => nodeAddresses(family, this.#asked.singles),
       advice: address =>
         this.#wanted.refused.get(address) ??
-        whyNotHeld(this.#errors.get(asCidr(address))),
+        heldProblem(this.#errors.get(asCidr(address))),
       remark: localLimits,
     })
   }
@@ -232,7 +232,7 @@ const manyAddresses = 500
  * Why a VIP is not an address of this host, for its placement. `error` is that of
  * HostAddresses; undefined when it made the address the host's own, as far as is known.
  */
-const whyNotHeld = (error: string | undefined): string => {
+const heldProblem = (error: string | undefined): string => {
   if (error === undefined) return ''
   const advice = permissionAdvice(error)
   return `it can't be made one: ${error}${advice && `; ${advice}`}`

@@ -15,7 +15,7 @@ import {
 } from './effective.ts'
 import type { Given } from '../tokens.ts'
 import { flagsWithField } from './from-flags.ts'
-import { isForFallBack, ofUserspace, whyNoEffect } from './modes.ts'
+import { isForFallBack, ofUserspace, noEffectReason } from './modes.ts'
 
 /** `--a has`, `--a and --b have`. */
 const listed = (names: readonly string[], one: string, many: string): string => {
@@ -39,7 +39,7 @@ const withoutEffect = (
 const flagsWithoutEffect = (given: Given, mode: string): string[] =>
   withoutEffect(
     acceptedBy('run').flatMap(([flag, row]) => {
-      const why = whyNoEffect(row, mode)
+      const why = noEffectReason(row, mode)
       return why !== undefined && given.has(flag) ? [[`--${flag}`, why] as const] : []
     }),
   )
@@ -60,7 +60,7 @@ const fieldsWithoutEffect = (
   const defaults = withDefaults({})
   return withoutEffect(
     flagsWithField.flatMap(({ row, field }) => {
-      const why = whyNoEffect(row, mode)
+      const why = noEffectReason(row, mode)
       if (why === undefined || valueAt(tree, field) === undefined) return []
       const value = JSON.stringify(valueAt(configuration, field))
       const isDefault = value === JSON.stringify(valueAt(defaults, field))

@@ -59,7 +59,7 @@ const inspect = async (kind: Kind): Promise<Inspection> => {
     const { message } = error
     if (isMissing(error))
       return { found: nothing, hidden: [], unseen: [`${kind.name}: ${message}`] }
-    const hidden = isUnsupported(error) ? [] : [{ what: kind.name, why: message }]
+    const hidden = isUnsupported(error) ? [] : [{ what: kind.name, reason: message }]
     return { found: nothing, hidden, unseen: [] }
   }
 }
@@ -69,7 +69,7 @@ const removeOne = async (leftover: Leftover): Promise<readonly Stay[]> => {
     return await leftover.remove()
   } catch (error) {
     if (!(error instanceof ToolError)) throw error
-    return leftover.what.map(what => ({ what, why: error.message }))
+    return leftover.what.map(what => ({ what, reason: error.message }))
   }
 }
 
@@ -78,13 +78,13 @@ const linesOf = (leftovers: readonly Leftover[]): readonly string[] =>
 
 const cameBack = (what: string): Stay => ({
   what,
-  why: 'was removed, and another program put it back at once',
+  reason: 'was removed, and another program put it back at once',
 })
 
 /** Something that could not be removed, and the reason. */
 export interface Stay {
   readonly what: string
-  readonly why: string
+  readonly reason: string
 }
 
 /** Things that go together, by one command or one transaction. */

@@ -109,8 +109,8 @@ const removeFlows = async (
   })
   // What there was no time for in one turn: here nobody waits for the next.
   while ((await cleaner.forgetFlows(vips)) > 0 && cleaner.problem !== '');
-  const why = cleaner.problem
-  return why === '' ? [] : [{ what: 'flows of UDP Services', why }]
+  const reason = cleaner.problem
+  return reason === '' ? [] : [{ what: 'flows of UDP Services', reason }]
 }
 
 /** As in `ip usher`, and the names of its chains. */

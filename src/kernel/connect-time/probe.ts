@@ -69,8 +69,8 @@ const tryAll = async ({
 }: ProbeOptions): Promise<ConnectTimeProbe> => {
   const cgroup = await findCgroup(wanted)
   if ('why' in cgroup) return not(cgroup.why)
-  const whyNoFiles = whyNoBpffs(bpffs)
-  if (whyNoFiles !== '') return not(whyNoFiles)
+  const filesProblem = bpffsProblem(bpffs)
+  if (filesProblem !== '') return not(filesProblem)
   const bpf = new Bpf()
   const node = networkCookie()
   const others = whoElseLeads(bpf, cgroup.path, bpffs)
@@ -119,7 +119,7 @@ export const mountsText = (version: string): readonly string[] =>
 
 const not = (detail: string): ConnectTimeProbe => ({ usable: false, detail })
 
-const whyNoBpffs = (path: string): string => {
+const bpffsProblem = (path: string): string => {
   try {
     if (statfsSync(path).type === bpffsType) return ''
   } catch (error) {
@@ -201,13 +201,13 @@ const ciliumLink = 'cilium/socketlb/links/cgroup/cil_sock4_connect'
  * where Usher was first, or the other way round; '' for none. Others (systemd's, firewalls') run beside.
  */
 export const whoElseLeads = (bpf: Bpf, cgroup: string, bpffs: string): string => {
-  const said =
+  const problem =
     "Cilium's socket load balancing leads clients here (kubeProxyReplacement or socketLB of its Helm chart): only one of both can"
-  if (existsSync(join(bpffs, ciliumLink))) return said
+  if (existsSync(join(bpffs, ciliumLink))) return problem
   const folder = openSync(cgroup, constants.O_RDONLY | constants.O_DIRECTORY)
   try {
     const programs = bpf.programsAt(folder, connect4)
-    return programs.some(id => ciliumPrograms.has(nameOf(bpf, id))) ? said : ''
+    return programs.some(id => ciliumPrograms.has(nameOf(bpf, id))) ? problem : ''
   } finally {
     closeSync(folder)
   }

@@ -110,7 +110,7 @@ export const endStaleUdp = async (
   served: ServedUdp,
 ): Promise<readonly string[]> => {
   const problems = new Map<string, number>()
-  const say = (problem: string): void =>
+  const report = (problem: string): void =>
     void problems.set(problem, (problems.get(problem) ?? 0) + 1)
   try {
     const stale = await findStale(served, reverse())
@@ -120,21 +120,21 @@ export const endStaleUdp = async (
     await forEachAtOnce(atOnce, namespaces, async one => {
       try {
         if (await mayHavePeersAt(ports, one))
-          await inNamespace(run, one, runSs => endAll(runSs, stale, say))
+          await inNamespace(run, one, runSs => endAll(runSs, stale, report))
       } catch (error) {
-        say(wordsOf(error))
+        report(errorText(error))
       }
     })
     await forEachAtOnce(atOnce, hidden, async folder => {
-      if (await sees(ports, folder)) say(unseen)
+      if (await sees(ports, folder)) report(unseen)
     })
   } catch (error) {
-    say(wordsOf(error))
+    report(errorText(error))
   }
-  return Array.from(problems, ([problem, times]) => inWords(problem, times))
+  return Array.from(problems, ([problem, times]) => problemText(problem, times))
 }
 
-const inWords = (problem: string, times: number): string =>
+const problemText = (problem: string, times: number): string =>
   `UDP sockets may stay connected to endpoints that are gone: ${problem}${
     times > 1 ? ` (${times} times)` : ''
   }`
@@ -170,7 +170,7 @@ const inNamespace = async (
 const endAll = async (
   runSs: RunSs,
   stale: Stale,
-  say: (problem: string) => void,
+  report: (problem: string) => void,
 ): Promise<void> => {
   const endpoints = Array.from(stale.keys(), readAddressOf)
   const isStale = ({ endpoint, cookie }: ConnectedUdp): boolean =>
@@ -184,8 +184,8 @@ const endAll = async (
     const doomed = found.filter(isStale)
     const alone = doomed.filter(({ ends }) => !staying.has(ends))
     if (alone.length === 0 || alone.length >= left) {
-      if (alone.length > 0) say(why ?? noDestroy)
-      if (alone.length < doomed.length) say(twins)
+      if (alone.length > 0) report(why ?? noDestroy)
+      if (alone.length < doomed.length) report(twins)
       return
     }
     left = alone.length
@@ -198,7 +198,7 @@ const noDestroy = 'ss -K ends none of them (the kernel needs CONFIG_INET_DIAG_DE
 const twins = 'one has both ends in common with a socket that is to stay (SO_REUSEPORT)'
 
 /** The same for all network namespaces, as far as it is the same. */
-const wordsOf = (error: unknown): string => {
+const errorText = (error: unknown): string => {
   if (!(error instanceof ToolError) || error.stderr === '')
     return (error as Error).message
   if (/failed to execute \S+: No such file/.test(error.stderr))

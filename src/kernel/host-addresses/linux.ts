@@ -16,7 +16,7 @@ export interface LinuxHostAddressesDeps {
   readonly clock: Clock
   /** Addresses of other families are none of its business, by default of neither. */
   readonly families?: readonly IpFamily[]
-  /** By default nothing is told of changes: each look is made. */
+  /** By default nothing is notified of changes: each check is made. */
   readonly spawnMonitor?: SpawnMonitor
 }
 
@@ -59,8 +59,8 @@ export class LinuxHostAddresses implements HostAddresses {
     const { clock, spawnMonitor: spawn } = this.#deps
     const line = ['ip', 'monitor', 'address', 'route', 'rule'] as const
     const sleeper = spawn && new Sleeper({ clock, spawn, line })
-    const told = { sleeper, isTold: () => this.#isSettled }
-    return lookAgain(clock, () => this.missing(), damaged, told)
+    const notified = { sleeper, isNotified: () => this.#isSettled }
+    return lookAgain(clock, () => this.missing(), damaged, notified)
   }
 
   missing(): Promise<readonly string[]> {
@@ -327,7 +327,7 @@ class FamilyAddresses {
 
   async #whyNoRange(cidr: string): Promise<string> {
     return this.#kind.ranges
-      ? whySwallowed(this.#run, cidr)
+      ? swallowedReason(this.#run, cidr)
       : 'IPv6 addresses can only be added one by one, unless net.ipv6.ip_nonlocal_bind is 1'
   }
 
@@ -371,7 +371,7 @@ const isGone = /no such process|address not found|cannot assign requested addres
  * other hosts, the gateway among them, could not be reached any more. '' when nothing is
  * in the way.
  */
-const whySwallowed = async (run: RunTool, range: string): Promise<string> => {
+const swallowedReason = async (run: RunTool, range: string): Promise<string> => {
   const block = parseCidr(range)
   if (block === undefined) return `${range} is not a CIDR`
   const version = block.family === 'IPv4' ? '-4' : '-6'

@@ -9,11 +9,11 @@ export const lookAgain = (
   clock: Clock,
   missing: () => Promise<readonly string[]>,
   damaged: (what: string) => void,
-  told: Pick<CanaryDeps<boolean>, 'sleeper' | 'isTold'> = {},
+  notified: Pick<CanaryDeps<boolean>, 'sleeper' | 'isNotified'> = {},
 ): (() => void) => {
   const installed = { value: true, epoch: 0 }
   const look = async (): Promise<string> => missingText(await missing())
-  const canary = new Canary({ clock, installed, look, damaged, ...told })
+  const canary = new Canary({ clock, installed, look, damaged, ...notified })
   return () => canary.stop()
 }
 

@@ -14,7 +14,7 @@ import {
 } from '../proxier.ts'
 import { type RunTool, ToolError } from '../run-tool.ts'
 import type { SpawnMonitor } from '../nft/monitor.ts'
-import { type Backend, type BackendMode, toldByNft } from '../xtables/backend.ts'
+import { type Backend, type BackendMode, notifiedByNft } from '../xtables/backend.ts'
 import { Unreadable, damageIn } from '../xtables/damage.ts'
 import { takeOutAll } from '../xtables/restore-text.ts'
 import { tableNow } from '../xtables/table-now.ts'
@@ -122,7 +122,7 @@ class IptablesProxier implements Proxier {
     const canary = new Canary({
       clock,
       installed: this.#installed,
-      ...toldByNft(clock, spawnMonitor),
+      ...notifiedByNft(clock, spawnMonitor),
       size: ({ ruleset }) => ruleset.total().filter + ruleset.total().nat,
       look: ({ backend, ruleset }, whole) =>
         damageIn(
@@ -259,7 +259,7 @@ const syncOf = (
 export interface IptablesKindDeps {
   readonly run: RunTool
   readonly clock: Clock
-  /** By default nothing is told of changes: each look is made. */
+  /** By default nothing is notified of changes: each check is made. */
   readonly spawnMonitor?: SpawnMonitor
   readonly observer: ProxierObserver
   /** By default `auto`: as the system has it, or as others of Kubernetes do. */

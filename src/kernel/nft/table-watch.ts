@@ -56,7 +56,7 @@ class TableWatch {
   #looking = false
   #restUntil = 0
   /** Since the last look began there was something to look for. */
-  #isTold = false
+  #isNotified = false
   #lookedAt = 0
   #again = false
   #counting = false
@@ -96,7 +96,7 @@ class TableWatch {
   }
 
   #event(event: MonitorEvent): void {
-    this.#isTold = true
+    this.#isNotified = true
     if (event === 'lost events') {
       this.#counting = true
       return void this.#look()
@@ -125,7 +125,7 @@ class TableWatch {
     clock.clearTimeout(this.#lookTimer)
     if (this.#stopped) return
     this.#lookTimer = clock.setTimeout(() => {
-      const isDue = this.#isTold || clock.now() >= this.#lookedAt + seldomMs
+      const isDue = this.#isNotified || clock.now() >= this.#lookedAt + seldomMs
       if (isDue || ms !== calmMs) void this.#look()
       else this.#lookIn(calmMs)
     }, ms)
@@ -142,7 +142,7 @@ class TableWatch {
     if (startedAt < this.#restUntil) return this.#lookIn(this.#restUntil - startedAt)
     this.#looking = true
     this.#again = false
-    this.#isTold = false
+    this.#isNotified = false
     this.#lookedAt = startedAt
     const { isPlaced, era } = this.#own
     if (isPlaced) await this.#compare(era)
@@ -166,7 +166,7 @@ class TableWatch {
       this.#known = { era, text }
       if (this.#counting && this.#deps.monitor.running) await this.#count()
     } catch (error) {
-      this.#isTold = true
+      this.#isNotified = true
       if (!this.#isStill(era)) return
       if (error instanceof ToolError && /No such file/.test(error.stderr)) {
         this.#report(`table ${this.#own.name} is gone`)

@@ -6,7 +6,7 @@ import { readTable, type SavedTable } from './saved.ts'
 import { chainsNow, listed, unlisted } from './table-now.ts'
 import type { Jump } from './wanted.ts'
 import type { Problem } from '../../model/snapshot.ts'
-import { familyWords } from '../nft/tables.ts'
+import { familyKeywords } from '../nft/tables.ts'
 import { ToolError } from '../run-tool.ts'
 
 /** What should be in one table. */
@@ -90,7 +90,7 @@ export class Unreadable {
     { name, partial }: Pick<SavedTable, 'name' | 'partial'>,
   ): void {
     if (partial === undefined) return
-    const table = `table ${familyWords(family).family} ${name}`
+    const table = `table ${familyKeywords(family).family} ${name}`
     this.#problems.set(name, {
       object: `iptables ${table}`,
       field: partial.unreadable.join(', '),

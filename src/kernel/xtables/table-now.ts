@@ -188,9 +188,9 @@ const hiddenChain = async (
   let isSure = true
   const rest = texts.filter(each => !found.has(each))
   const together = await isThere(backend, table, rest)
-  const isTold = together === true || rest.length === 1
+  const isDecided = together === true || rest.length === 1
   for (const text of rest) {
-    const answer = isTold ? together : await isThere(backend, table, [text])
+    const answer = isDecided ? together : await isThere(backend, table, [text])
     if (answer === true) asked.push(parseRule(text))
     isSure &&= answer !== undefined
   }

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { PassThrough, type Readable } from 'node:stream'
 import { existsSync, readdirSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
-import { forPeople, count, heardText } from '../../page/format.ts'
+import { forPeople, count, lastReadText } from '../../page/format.ts'
 import { takenEveryMs, type Head, type Tick } from '../../page/wire.ts'
 import { type Timer, type Clock, orAborted, wait } from '../../util/clock.ts'
 import { pacer, forEachYielding } from '../../util/list-diff.ts'
@@ -34,8 +34,8 @@ const mostWaiting = 64 * 1024
  * its host is gone. Only the page can say it: kernels take megabytes for who reads nothing.
  */
 const untakenMs = 4 * takenEveryMs
-/** Who has the places is said once in so long. */
-const sayWhoEveryMs = 60_000
+/** Who has the places is logged once in so long. */
+const logWhoEveryMs = 60_000
 
 interface Viewer {
   readonly out: PassThrough
@@ -47,7 +47,7 @@ interface Viewer {
 }
 
 /**
- * Who watches the page. Each is told at its own pace what has changed since it was last told, so that
+ * Who watches the page. Each is sent at its own pace what has changed since it was last sent, so that
  * one who reads slowly skips looks and costs no memory. While there is nobody nothing is looked at.
  */
 export class Viewers {
@@ -56,7 +56,7 @@ export class Viewers {
   readonly #open = new Map<string, Viewer>()
   #look: LiveLook | undefined
   #stop = new AbortController()
-  #saidWhoAt = -Infinity
+  #loggedWhoAt = -Infinity
 
   constructor(deps: ViewersDeps) {
     this.#deps = deps
@@ -70,7 +70,7 @@ export class Viewers {
   /** One more: what it is to read; undefined when there are as many as may be. */
   join(client: string): Readable | undefined {
     if (this.#open.size >= mostViewers) {
-      this.#sayWho(client)
+      this.#logWho(client)
       return undefined
     }
     const id = randomUUID()
@@ -79,7 +79,7 @@ export class Viewers {
     this.#open.set(id, viewer)
     out.once('close', () => this.#leaves(id, viewer))
     const look = (this.#look ??= this.#begin())
-    void this.#tell(id, viewer, look)
+    void this.#send(id, viewer, look)
     return out
   }
 
@@ -98,11 +98,11 @@ export class Viewers {
   }
 
   /** In the log, not to who is refused: that may be anybody. */
-  #sayWho(refused: string): void {
+  #logWho(refused: string): void {
     const { clock, log } = this.#deps
     const now = clock.now()
-    if (now - this.#saidWhoAt < sayWhoEveryMs) return
-    this.#saidWhoAt = now
+    if (now - this.#loggedWhoAt < logWhoEveryMs) return
+    this.#loggedWhoAt = now
     const viewers = [...this.#open.values()].map(
       ({ client, since }) => `${client} for ${forPeople(now - since)}`,
     )
@@ -128,7 +128,7 @@ export class Viewers {
     this.#look = undefined
   }
 
-  async #tell(id: string, viewer: Viewer, look: LiveLook): Promise<void> {
+  async #send(id: string, viewer: Viewer, look: LiveLook): Promise<void> {
     const { out } = viewer
     const gone = new AbortController()
     out.once('close', () => gone.abort())
@@ -208,7 +208,7 @@ class LiveLook {
     }
   }
 
-  /** Events that tell one who was told of `since` last of the look `number`. */
+  /** Events for one that was sent `since` last, up to the look `number`. */
   *changes(since: number, number: number): Generator<string> {
     if (this.#head.changedAt > since) yield event('head', this.#head.json)
     yield* this.#rows.changes(since, number)
@@ -296,7 +296,7 @@ const healthSentence = (input: StatusInput, now: number): string => {
   const { verdict, why, about: rest } = pageHead(input)
   const { name, lastGoodAt } = input.source
   const reasons = why.length === 0 ? '' : `: ${why.join('; ')}`
-  return `${verdict}${reasons}. ${rest}; ${heardText(name, lastGoodAt, now)}.`
+  return `${verdict}${reasons}. ${rest}; ${lastReadText(name, lastGoodAt, now)}.`
 }
 
 const ms = (seconds: number | undefined): number =>

@@ -17,7 +17,7 @@ import {
   type FamilyProbes,
   joinProbes,
   probeFamilies,
-  whyUnusable,
+  unusableReasons,
   type Probe,
 } from '../../kernel/probe.ts'
 import { isProbeTable, tableName, afterIptables } from '../../kernel/nft/tables.ts'
@@ -226,14 +226,14 @@ const rulesCapture = (
     clock,
     resync: deps.resync,
     object: `capture ${tables.name}`,
-    unusable: whyUnusable(probes),
+    unusable: unusableReasons(probes),
     probe: family => probeRules(system, tables, family),
   })
   const listen = new ListenCapture({
     mode: 'none',
     proxyKind: tables.name,
     proxyAddress: family => {
-      const reason = families.whyNot(family)
+      const reason = families.problemOf(family)
       return reason === '' ? { address: proxyAddressOf[family] } : { reason }
     },
     proxyPortRange: options.proxyPortRange,
@@ -259,7 +259,7 @@ const rulesCapture = (
     repaired: repairLog(log, 'addresses'),
     resync: deps.resync,
   })
-  const said = captureLog(log, tables.name)
+  const captureEvents = captureLog(log, tables.name)
   return new RuleCapture({
     clock,
     tables,
@@ -289,8 +289,8 @@ const rulesCapture = (
     left: async family => (deps.isBesideKernelMode ? [] : udpVipsLeft(runTool, family)),
     keepRules: options.keepRules ?? false,
     resync: deps.resync,
-    observers: [deps.metrics, said],
-    failed: (what, why) => said.failed(what, why),
+    observers: [deps.metrics, captureEvents],
+    failed: (what, why) => captureEvents.failed(what, why),
   })
 }
 
@@ -402,7 +402,7 @@ const withOtherTables = async (
       const isMissing = error instanceof ToolError && error.failure === 'missing'
       if ((isMissing && tables.name !== before) || isUnsupported(error)) return []
       const what = `rules of capture ${tables.name}, ${family}`
-      return [{ what, why: (error as Error).message }]
+      return [{ what, reason: (error as Error).message }]
     }
   }
   // Clients wait meanwhile.

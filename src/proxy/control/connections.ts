@@ -137,11 +137,11 @@ const relayedOf = (
   const others = namesOf(servicePorts.filter(port => !isTcp(port)))
   const kernels = carriedByKernel(deps)
   const listeners = names.filter(name => !kernels.has(name))
-  const unheard = names.filter(name => kernels.has(name))
-  if (listeners.length === 0 && unheard.length > 0) needsUserspace(deps, effect)
+  const unrelayed = names.filter(name => kernels.has(name))
+  if (listeners.length === 0 && unrelayed.length > 0) needsUserspace(deps, effect)
   const notes = [
     ...others.map(name => `${shortName(name)}: only TCP connections are told of`),
-    ...unheard.map(
+    ...unrelayed.map(
       name => `${shortName(name)}: the kernel forwards its connections, and ${effect}`,
     ),
   ]

@@ -21,7 +21,7 @@ import {
   type Target,
   type Vip,
 } from '../../model/snapshot.ts'
-import { whyLeftOut } from '../../model/topology.ts'
+import { leftOutReasons } from '../../model/topology.ts'
 import type { AnswerOf } from '../../observe/control-protocol.ts'
 import { vipGroups } from '../../capture/vip-group.ts'
 import { NodeClientSet } from '../../relay/node-clients.ts'
@@ -160,7 +160,7 @@ const explainedEndpoints = (
   at: (ms: number) => string,
 ): readonly Explained[] => {
   const { around, orders } = deps
-  const left = whyLeftOut(servicePort.endpoints, policy, around.place())
+  const left = leftOutReasons(servicePort.endpoints, policy, around.place())
   const ofTarget = new Set(target.endpoints)
   const workers = explanation?.workers ?? []
   // Those that a client can't come to know as much of most things.
@@ -200,7 +200,7 @@ const explainedEndpoints = (
       connections: seen?.connections ?? 0,
       mostConnections: most,
       drained: drain ? timesOf(drain) : null,
-      check: check === undefined ? null : check.why,
+      check: check === undefined ? null : check.reason,
     }
   })
 }
@@ -261,7 +261,7 @@ const explainedVerdict = (
   if (best === undefined)
     return { action: 'refuse', why: 'no worker of the relay answers' }
   if (best.outcome === 'served') return { action: 'forward', why }
-  const reason = refusalWords[best.reason] ?? `over the limit ${best.reason}`
+  const reason = refusalTexts[best.reason] ?? `over the limit ${best.reason}`
   const whole =
     best.reason === 'not allowed' && isOutside
       ? why
@@ -271,7 +271,7 @@ const explainedVerdict = (
   return { action: best.outcome === 'refused' ? 'refuse' : 'wait', why: whole }
 }
 
-const refusalWords: Readonly<Record<string, string>> = {
+const refusalTexts: Readonly<Record<string, string>> = {
   '': 'nothing is against it',
   prober: 'it is one of the probers, whose connections are accepted and closed',
   'not allowed': 'the client is not in the list of those that may connect',

@@ -17,7 +17,12 @@ import type {
 } from '../../kernel/proxier.ts'
 import { StoppableTools, type RunTool, runTool } from '../../kernel/run-tool.ts'
 import { hostSysctls, type Sysctls } from '../../kernel/sysctls.ts'
-import { probeFamilies, whyUnusable, joinProbes, type Probe } from '../../kernel/probe.ts'
+import {
+  probeFamilies,
+  unusableReasons,
+  joinProbes,
+  type Probe,
+} from '../../kernel/probe.ts'
 import type { ModeStep } from '../../mode/fallback-mode.ts'
 import { KernelMode } from '../../mode/kernel-mode.ts'
 import { kernelLog } from '../../observe/rule-log.ts'
@@ -56,14 +61,14 @@ export const kernelStep = (
   makeKind: (deps: KindDeps) => ProxierKind,
 ): ModeStep => {
   const { clock, log, options, facts, metrics } = deps
-  const said = kernelLog(log, name)
+  const kernelEvents = kernelLog(log, name)
   const setup = kernelSetup(name, deps)
   const observer: ProxierObserver = {
     restoreFailed: (family, work) => {
       metrics.restoreFailed(family, work)
-      said.restoreFailed(family, work)
+      kernelEvents.restoreFailed(family, work)
     },
-    failed: (what, why) => said.failed(what, why),
+    failed: (what, why) => kernelEvents.failed(what, why),
   }
   const setSysctl = (sysctl: string, value: string) => setup.set(sysctl, value)
   const tools = new StoppableTools()
@@ -74,7 +79,7 @@ export const kernelStep = (
     proxyAddress: () => undefined,
     ownAddresses: interfaceAddresses,
     nodePortCidrs: facts.nodePortCidrs,
-    failed: why => said.failed('ending stale UDP flows', why),
+    failed: why => kernelEvents.failed('ending stale UDP flows', why),
   })
   const lock = () =>
     new SocketLock({
@@ -112,7 +117,7 @@ export const kernelStep = (
         name,
         clock,
         proxiers: new Map(ipFamilies.map(family => [family, kind.proxier(family)])),
-        unusable: whyUnusable(probes),
+        unusable: unusableReasons(probes),
         probe: family => kind.probe(family),
         lock: lock(),
         tools,
@@ -129,7 +134,7 @@ export const kernelStep = (
         conntrack,
         left: family => udpVipsLeft(tools.run, family),
         resync: deps.resync,
-        observers: [metrics, said],
+        observers: [metrics, kernelEvents],
       })
     },
   }

@@ -389,7 +389,7 @@ export class RouteSource implements Source {
     const waiting = this.#routes.filter(({ name }) => this.#waiting.has(name))
     const ofWaiting = waiting.flatMap(route => {
       const places = placesOfRoute(route, this.#placesOf)
-      const all = places.map(one => this.#health.healthOf(route.name, keyOf(one))?.why)
+      const all = places.map(one => this.#health.healthOf(route.name, keyOf(one))?.reason)
       const why = all.find(Boolean)
       const message = `${why}; the endpoints from before are in use`
       return why ? [{ object: `route "${route.text}"`, field: 'check', message }] : []

@@ -65,7 +65,7 @@ class WatchedRoutes extends RouteSource {
       synced: () => sink.synced(),
       problems: problems => {
         this.#problems = problems
-        this.#tell()
+        this.#notify()
       },
     })
     this.#schedule()
@@ -110,7 +110,7 @@ class WatchedRoutes extends RouteSource {
     return printable(this.#options.path, 300)
   }
 
-  #tell(): void {
+  #notify(): void {
     const ofFile = this.#faults.map(fault => ({
       object: this.#name(),
       field: placeOf(fault),
@@ -171,7 +171,7 @@ class WatchedRoutes extends RouteSource {
   #refuse(faults: readonly FileFault[]): void {
     if (isDeepStrictEqual(faults, this.#faults)) return
     this.#faults = faults
-    this.#tell()
+    this.#notify()
     this.#options.onUnusable?.(firstFew(faults.map(faultText)))
   }
 
@@ -182,7 +182,7 @@ class WatchedRoutes extends RouteSource {
     this.#routes = routes
     this.#faults = []
     this.#goodAt = Date.now()
-    this.#tell()
+    this.#notify()
     if (isNew) this.#options.onTaken?.(routes)
   }
 }

@@ -145,7 +145,7 @@ t.test('HTTP over TLS', { skip }, async t => {
     t.match(await run(endpoint, limits), {
       ok: false,
       here: true,
-      why: /client.pem can't be read: ENOENT/,
+      reason: /client.pem can't be read: ENOENT/,
     })
     renameSync(at('client.old'), at('client.pem'))
     t.match(await run(endpoint, limits), { ok: true })
