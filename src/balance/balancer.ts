@@ -118,7 +118,7 @@ export class Balancer<E extends Balanced> {
   }
 
   /** Whether `pick` looks at who the client is. */
-  get looksAtClient(): boolean {
+  get usesClient(): boolean {
     return this.#affinity !== undefined || this.#by === 'maglev'
   }
 

@@ -107,7 +107,7 @@ const print = (outcome: Outcome, dryRun: boolean, io: Io): void => {
 
 /** For so long an Usher that drains is waited for; its --drain-timeout may be longer. */
 const longestDrainMs = 60_000
-const lookMs = 250
+const pollMs = 250
 
 interface BesideDeps {
   readonly find?: () => Promise<NodeProxy | undefined>
@@ -123,15 +123,15 @@ export const proxyBeside = async (
   { find = findNodeProxy, clock = systemClock }: BesideDeps = {},
 ): Promise<NodeProxy | undefined> => {
   const until = clock.now() + longestDrainMs
-  for (let looks = 0; ; looks += 1) {
+  for (let polls = 0; ; polls += 1) {
     const proxy = await find()
     if (proxy?.usher !== 'draining' || clock.now() > until) {
       if (proxy !== undefined) printProxy(proxy, io)
       return proxy
     }
     // It has given up its rules, and still carries connections that depend on them.
-    if (looks === 0) io.out('an Usher is ending here; waiting for its connections\n')
-    await new Promise<void>(resolve => void clock.setTimeout(resolve, lookMs))
+    if (polls === 0) io.out('an Usher is ending here; waiting for its connections\n')
+    await new Promise<void>(resolve => void clock.setTimeout(resolve, pollMs))
   }
 }
 

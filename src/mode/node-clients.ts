@@ -17,7 +17,7 @@ export interface NodeClientsWatchDeps {
 }
 
 /** Interfaces and the Node object change rarely, and reading them costs a system call. */
-const lookMs = 5000
+const pollMs = 5000
 const loopbackCidrs = ['127.0.0.0/8', '::1/128']
 
 export const nodeClientsOf = (
@@ -46,7 +46,7 @@ export class NodeClientsWatch {
    * Reads them now, and every 5 s from now on. What was known goes on where they can't be read
    * (getifaddrs(3) takes a descriptor and memory); throws when nothing is known yet.
    */
-  look(): void {
+  poll(): void {
     this.stop()
     try {
       this.#read()
@@ -55,7 +55,7 @@ export class NodeClientsWatch {
       if (this.#last === '') throw error
       this.#report((error as Error).message)
     }
-    this.#timer = this.#deps.clock.setTimeout(() => this.look(), lookMs)
+    this.#timer = this.#deps.clock.setTimeout(() => this.poll(), pollMs)
   }
 
   stop(): void {

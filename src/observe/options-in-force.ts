@@ -46,8 +46,8 @@ export const optionsInForce = (
 }
 
 /** `1m30s`; without `says0` there is none of 0. */
-const duration = (ms: number | undefined, says0 = false): string | undefined =>
-  ms === undefined || (ms === 0 && !says0) ? undefined : goNanoseconds(ms * 1e6)
+const duration = (ms: number | undefined, writesZero = false): string | undefined =>
+  ms === undefined || (ms === 0 && !writesZero) ? undefined : goNanoseconds(ms * 1e6)
 
 const listed = ({ allow, deny, probers }: ClientLists = {}) => ({
   allow: allow && rangesText(allow),

@@ -12,7 +12,7 @@ export interface ServiceManagerDeps {
   readonly watchdogMs: number | undefined
 }
 
-const lookEveryMs = 2000
+const checkEveryMs = 2000
 /** Beyond the drain, to close what is left. */
 const closeMs = 10_000
 const longestSentence = 300
@@ -49,10 +49,10 @@ export class ServiceManager {
     this.#notify = deps.notify ?? (() => Promise.resolve())
     if (deps.notify === undefined) return
     const { watchdogMs: silence = Number.POSITIVE_INFINITY } = deps
-    this.#timer = setInterval(() => this.#look(), Math.min(lookEveryMs, silence / 3))
+    this.#timer = setInterval(() => this.#check(), Math.min(checkEveryMs, silence / 3))
     // A start that fails ends the process.
     this.#timer.unref()
-    this.#look()
+    this.#check()
   }
 
   /** The first state is served. */
@@ -87,7 +87,7 @@ export class ServiceManager {
     await this.#notify('STATUS=Stopped')
   }
 
-  #look(): void {
+  #check(): void {
     const { watchdogMs: silence, isLive } = this.#deps
     const alive =
       silence !== undefined && (this.#isStopping || isLive()) ? ['WATCHDOG=1'] : []

@@ -43,19 +43,19 @@ export class PlacementLog {
   report(placements: readonly Placement[]): void {
     const { before, after } = listDiff(this.#placements, placements)
     this.#placements = placements
-    const looked = new Map(after.map(placement => [placement.listenerId, placement]))
+    const compared = new Map(after.map(placement => [placement.listenerId, placement]))
     for (const { listenerId } of before)
-      if (!looked.has(listenerId)) this.#forget(listenerId)
+      if (!compared.has(listenerId)) this.#forget(listenerId)
     const news: News[] = []
     const incomplete = [...this.#incomplete.values()]
     for (const placement of incomplete) {
-      if (!looked.has(placement.listenerId)) this.#look(placement, news)
+      if (!compared.has(placement.listenerId)) this.#compare(placement, news)
     }
-    for (const placement of after) this.#look(placement, news)
+    for (const placement of after) this.#compare(placement, news)
     this.#write(news)
   }
 
-  #look(placement: Placement, news: News[]): void {
+  #compare(placement: Placement, news: News[]): void {
     const { listenerId, servicePort } = placement
     const { name, protocol } = servicePort
     const before = this.#reported.get(listenerId)

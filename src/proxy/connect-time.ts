@@ -53,8 +53,8 @@ export const createConnectTime = async (
   if (connectTime === undefined) return nothing
   const { wanted } = connectTime
   if (wanted === 'off') return without(deps, connectTime, () => undefined)
-  const look = () => probeConnectTime({ ...connectTime, onlyNode: wanted === 'host' })
-  const probe = await look()
+  const probeNow = () => probeConnectTime({ ...connectTime, onlyNode: wanted === 'host' })
+  const probe = await probeNow()
   if (probe.usable) return leading(deps, connectTime, probe)
   let { detail } = probe
   if (wanted === 'auto')
@@ -67,7 +67,7 @@ export const createConnectTime = async (
   const part = without(deps, connectTime, () => detail)
   const { close } = part
   const retry = new UntilDone(deps, async () => {
-    const now = await look()
+    const now = await probeNow()
     detail = now.detail
     if (!now.usable) return [notUsable(detail)]
     log.info({ detail }, 'connect-time steering works here by now')

@@ -11,7 +11,7 @@ export interface Dialler<B extends Backend, Socket, Connection> {
   readonly random: () => number
   readonly fds: { take(count: number): boolean; release(count: number): void }
   now(): number
-  /** The address of the client, where the balancer looks at it. */
+  /** The address of the client, where the balancer uses it. */
   clientOf(connection: Connection): string
   acceptedAt(connection: Connection): number
   /** It has waited since then for an endpoint to come back, or for a place at one. */

@@ -29,7 +29,7 @@ interface Kept {
 const firstRetryMs = 250
 const longestRetryMs = 10_000
 /** How often it is looked whether a socket's file is still there. */
-const lookMs = 2000
+const checkMs = 2000
 
 /**
  * The listening sockets of one listener. A port that is taken is tried again
@@ -152,7 +152,7 @@ export class BindSet {
         if (listening?.missing === undefined) return
         let problem = listening.missing()
         for (; problem === ''; problem = listening.missing())
-          await sleep(lookMs, undefined, { signal, ref: false })
+          await sleep(checkMs, undefined, { signal, ref: false })
         listening.close()
         kept.listening = undefined
         since = 0

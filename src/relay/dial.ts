@@ -23,8 +23,8 @@ export type DialService<B extends Backend> = ListenerEndpoints<B> & {
 const heldLadder = [250, 750]
 const firstHeldPauseMs = 250
 const longestHeldPauseMs = 1000
-/** A client that waits for a place is given another look so often. */
-const queueLookMs = 1000
+/** A client that waits for a place checks again so often. */
+const queueCheckMs = 1000
 /** Attempts of one connection before a round for clients that wait. */
 const mostRecorded = 32
 
@@ -57,7 +57,7 @@ export class Dial<B extends Backend, Socket, Connection> {
   #hold: Hold | undefined
   /** Set once it has waited for a place at an endpoint. */
   #wait: QueueWait<B> | undefined
-  /** The last look found endpoints that were full, and none to be tried before them. */
+  /** The last check found endpoints that were full, and none to be tried before them. */
   #isFull = false
   #lastError = ''
   /** It should have waited, and too many did. */
@@ -319,7 +319,7 @@ export class Dial<B extends Backend, Socket, Connection> {
     const left = wait.left(this.#service.capacity.queueMs, dialler.now())
     if (left <= 0) return this.#giveUpQueue('all endpoints are full')
     // A cooldown may be over, of which nobody is notified.
-    dialler.setTimer(this.connection, Math.min(left, queueLookMs))
+    dialler.setTimer(this.connection, Math.min(left, queueCheckMs))
     this.#service.capacity.look()
   }
 

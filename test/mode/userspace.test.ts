@@ -77,7 +77,7 @@ class RecordingRelay implements Relay {
 const orders = { apply: (listeners: readonly RelayListener[]) => listeners }
 
 /** Who is on the node is not known here. */
-const nodeClients = { look: () => {}, stop: () => {} }
+const nodeClients = { poll: () => {}, stop: () => {} }
 
 /** The mode on a host that owns 127.0.0.0/8, fd00::/16 and the wildcards. */
 const fixture = () => {

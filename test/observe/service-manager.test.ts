@@ -5,9 +5,9 @@ import t from 'tap'
 import { noticesTo } from '../../src/observe/notify-socket.ts'
 import { ServiceManager, watchdogMs } from '../../src/observe/service-manager.ts'
 import { heardLog } from '../support/heard-log.ts'
-import { whyNotInstalled } from '../support/installed.ts'
+import { missingPrograms } from '../support/installed.ts'
 import { linuxRelaySkip } from '../support/linux-only.ts'
-import { receiveNotices, whyNoNotices } from '../support/notices.ts'
+import { receiveNotices, noticesProblem } from '../support/notices.ts'
 import { until } from '../support/until.ts'
 
 /** A manager that is told nothing but by `said`, a message each. */
@@ -115,7 +115,7 @@ t.test(
 t.test(
   'without FFI a program sends',
   {
-    skip: whyNoNotices || whyNotInstalled('systemd-notify'),
+    skip: noticesProblem || missingPrograms('systemd-notify'),
   },
   async t => {
     const folder = await mkdtemp(join(tmpdir(), 'usher-notify-'))

@@ -176,7 +176,7 @@ class IptablesTable implements RuleTable {
       ...notifiedByNft(clock, spawnMonitor),
       // Of each VIP there are some four.
       size: ({ layout }) => [...layout.rules].length * 4,
-      look: (installed, whole) => damageOf(installed, this.#unreadable, whole),
+      findDamage: (installed, whole) => damageOf(installed, this.#unreadable, whole),
       damaged,
     })
     return () => canary.stop()

@@ -299,7 +299,7 @@ export class ConnectTime {
     return new Canary({
       clock,
       installed: this.#known,
-      look: async steering => {
+      findDamage: async steering => {
         if (exempt().join() !== this.#exempt.join()) resync()
         return damageOf(steering)
       },

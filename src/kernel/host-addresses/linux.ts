@@ -4,7 +4,7 @@ import { Turns } from '../../util/turns.ts'
 import type { RunTool } from '../run-tool.ts'
 import type { Probe } from '../probe.ts'
 import type { HostAddresses } from './host-addresses.ts'
-import { lookAgain } from './look-again.ts'
+import { watchMissing } from './watch-missing.ts'
 import { Sleeper } from '../keeper/sleeper.ts'
 import type { SpawnMonitor } from '../nft/monitor.ts'
 import { listOf, runIpBatch } from './ip-tool.ts'
@@ -36,7 +36,7 @@ export class LinuxHostAddresses implements HostAddresses {
   readonly #turns = new Turns()
   /** Those of whose addresses none is reached: another program took the rule away (ip-rule(8)). */
   readonly #unruled = new Set<IpFamily>()
-  /** At the last look: otherwise there is more to look for than what changes. */
+  /** At the last check: otherwise there is more to check than what changes. */
   #isSettled = false
 
   constructor(deps: LinuxHostAddressesDeps) {
@@ -60,7 +60,7 @@ export class LinuxHostAddresses implements HostAddresses {
     const line = ['ip', 'monitor', 'address', 'route', 'rule'] as const
     const sleeper = spawn && new Sleeper({ clock, spawn, line })
     const notified = { sleeper, isNotified: () => this.#isSettled }
-    return lookAgain(clock, () => this.missing(), damaged, notified)
+    return watchMissing(clock, () => this.missing(), damaged, notified)
   }
 
   missing(): Promise<readonly string[]> {
@@ -314,7 +314,8 @@ class FamilyAddresses {
     const gateways = await gatewaysOf(this.#run, this.#kind.family)
     for (const cidr of cidrs) {
       const why =
-        whyGateway(cidr, gateways) || (isSingle(cidr) ? '' : await this.#whyNoRange(cidr))
+        gatewayProblem(cidr, gateways) ||
+        (isSingle(cidr) ? '' : await this.#rangeProblem(cidr))
       if (why === '') possible.push(cidr)
       else this.#fail(cidr, why)
     }
@@ -325,7 +326,7 @@ class FamilyAddresses {
     return possible.filter(cidr => !held.has(cidr))
   }
 
-  async #whyNoRange(cidr: string): Promise<string> {
+  async #rangeProblem(cidr: string): Promise<string> {
     return this.#kind.ranges
       ? swallowedReason(this.#run, cidr)
       : 'IPv6 addresses can only be added one by one, unless net.ipv6.ip_nonlocal_bind is 1'
@@ -413,7 +414,7 @@ const gatewaysOf = async (run: RunTool, family: IpFamily): Promise<readonly stri
 }
 
 /** Why a CIDR must not become this host's own because of them; '' when it may. */
-const whyGateway = (cidr: string, gateways: readonly string[]): string => {
+const gatewayProblem = (cidr: string, gateways: readonly string[]): string => {
   const block = parseCidr(cidr)
   const inside = gateways.find(one => block !== undefined && cidrContains(block, one))
   return inside === undefined ? '' : `${inside} is a gateway of this host's routes`

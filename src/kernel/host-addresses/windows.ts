@@ -4,7 +4,7 @@ import { Turns } from '../../util/turns.ts'
 import type { RunTool } from '../run-tool.ts'
 import type { Probe } from '../probe.ts'
 import type { HostAddresses } from './host-addresses.ts'
-import { lookAgain } from './look-again.ts'
+import { watchMissing } from './watch-missing.ts'
 
 export interface WindowsHostAddressesDeps {
   readonly run: RunTool
@@ -51,7 +51,7 @@ export class WindowsHostAddresses implements HostAddresses {
   }
 
   watch(damaged: (what: string) => void): () => void {
-    return lookAgain(this.#clock, () => this.missing(), damaged)
+    return watchMissing(this.#clock, () => this.missing(), damaged)
   }
 
   missing(): Promise<readonly string[]> {

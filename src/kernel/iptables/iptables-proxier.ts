@@ -124,7 +124,7 @@ class IptablesProxier implements Proxier {
       installed: this.#installed,
       ...notifiedByNft(clock, spawnMonitor),
       size: ({ ruleset }) => ruleset.total().filter + ruleset.total().nat,
-      look: ({ backend, ruleset }, whole) =>
+      findDamage: ({ backend, ruleset }, whole) =>
         damageIn(
           backend,
           iptablesOwner,

@@ -110,7 +110,7 @@ class IpvsProxier implements Proxier {
       clock: this.#deps.clock,
       installed: this.#state,
       size: ({ installed }) => installed.known.servers.size,
-      look: ({ installed }, whole) => this.#look(installed, whole),
+      findDamage: ({ installed }, whole) => this.#findDamage(installed, whole),
       damaged,
     })
     return () => canary.stop()
@@ -119,7 +119,7 @@ class IpvsProxier implements Proxier {
   inspectCommands(servicePort: ServicePort, vip: Vip): readonly InspectCommand[] {
     const compiled = this.#state.value?.wanted.compiledFor(servicePort, vip)
     if (compiled === undefined) return []
-    return ipvsLooks(this.#family, compiled, servicePort.affinityMs)
+    return ipvsCommands(this.#family, compiled, servicePort.affinityMs)
   }
 
   close(): void {
@@ -235,7 +235,7 @@ class IpvsProxier implements Proxier {
     }
   }
 
-  async #look(installed: InstalledTables, whole: boolean): Promise<string> {
+  async #findDamage(installed: InstalledTables, whole: boolean): Promise<string> {
     if (this.#isClosed) return ''
     const { observer } = this.#deps
     const what = `looking at the rules (${this.#family})`
@@ -470,7 +470,7 @@ const hostSysctls = ({ options }: IpvsDeps, family: IpFamily): readonly Setting[
 }
 
 /** By what is wanted for one VIP: virtual servers, and entries of the sets whose packets are dropped. */
-const ipvsLooks = (
+const ipvsCommands = (
   family: IpFamily,
   { servers, entries }: Pick<Compiled, 'servers' | 'entries'>,
   affinityMs: number,
@@ -540,11 +540,11 @@ export class DrainWatch {
 
   #wait(ms: number): void {
     if (this.#isClosed || this.#waiting.size === 0) return
-    this.#timer = this.#deps.clock.setTimeout(() => void this.#look(), ms)
+    this.#timer = this.#deps.clock.setTimeout(() => void this.#check(), ms)
     this.#timer.unref?.()
   }
 
-  async #look(): Promise<void> {
+  async #check(): Promise<void> {
     const { clock, loads, remove } = this.#deps
     const started = clock.now()
     const asked = [...this.#waiting]

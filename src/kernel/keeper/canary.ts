@@ -11,7 +11,7 @@ export interface CanaryDeps<T> {
    * What is wrong, in a few words; '' for nothing. `whole`: check all, at any cost. Rejects
    * with ToolError when nothing can be read now; a sync that fails is logged.
    */
-  readonly look: (written: T, whole: boolean) => Promise<string>
+  readonly findDamage: (written: T, whole: boolean) => Promise<string>
   /** Is notified of changes: until there is one, a check would come to nothing. */
   readonly sleeper?: Sleeper | undefined
   /** Whether it is notified of all changes of this; by default it is. */
@@ -66,7 +66,7 @@ export class Canary<T> {
   }
 
   async #check(): Promise<void> {
-    const { clock, look, installed, sleeper, isNotified = () => true } = this.#deps
+    const { clock, findDamage, installed, sleeper, isNotified = () => true } = this.#deps
     const { size = () => 0, damaged } = this.#deps
     const { epoch, value } = installed
     if (epoch === undefined || value === undefined) return this.#wait(againMs)
@@ -77,7 +77,7 @@ export class Canary<T> {
       return this.#wait(started < this.#closeUntil ? closeMs : calmMs)
     const isWhole = started >= this.#nextWhole
     const isFew = size(value) <= fewRules
-    const what = await look(value, isWhole).catch(notSeen)
+    const what = await findDamage(value, isWhole).catch(notSeen)
     const took = clock.now() - started
     if (this.#isStopped) return undefined
     const counts = installed.epoch === epoch

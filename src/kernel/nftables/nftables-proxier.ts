@@ -105,7 +105,7 @@ export class NftablesProxier implements Proxier {
 
   inspectCommands(servicePort: ServicePort, vip: Vip): readonly InspectCommand[] {
     const { context } = this.#written.value ?? {}
-    return context ? nftablesLooks(this.#table.name, servicePort, vip, context) : []
+    return context ? nftablesCommands(this.#table.name, servicePort, vip, context) : []
   }
 
   close(): void {
@@ -435,7 +435,7 @@ const noFlowtable = (family: IpFamily, reason: string): Problem => ({
 })
 
 /** By what is written: entries of maps that a packet to the VIP is looked up in, and chains they lead to. */
-const nftablesLooks = (
+const nftablesCommands = (
   table: string,
   servicePort: ServicePort,
   vip: Vip,

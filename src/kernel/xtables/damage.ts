@@ -39,7 +39,7 @@ export const damageIn = async (
   lists: boolean,
 ): Promise<string> => {
   // Together: each look is a few processes that start, and what is wrong is not served until then.
-  const looks = tables.map(async ({ name, jumps, chains, more }) => {
+  const checks = tables.map(async ({ name, jumps, chains, more }) => {
     const asked = [
       ...new Set(jumps.map(({ chain }) => chain)),
       ...chains.map(each =>
@@ -58,7 +58,7 @@ export const damageIn = async (
       (sizes ? compared(name, more, sizes, Infinity, 'chain ') : '')
     )
   })
-  return (await Promise.all(looks)).find(wrong => wrong !== '') ?? ''
+  return (await Promise.all(checks)).find(wrong => wrong !== '') ?? ''
 }
 
 const compared = (

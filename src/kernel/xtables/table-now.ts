@@ -117,19 +117,19 @@ export const chainsNow = async (
   const there = hidden.filter(
     chain => isBuiltIn(chain) || names?.includes(chain) === true,
   )
-  const looks: HiddenChain[] = []
+  const hiddenChains: HiddenChain[] = []
   for (const chain of there)
-    looks.push(await hiddenChain(backend, name, chain, jumps, all))
-  if (looks.length === 0) return table
+    hiddenChains.push(await hiddenChain(backend, name, chain, jumps, all))
+  if (hiddenChains.length === 0) return table
   const made = there.filter(chain => !isBuiltIn(chain)).map(chain => [chain, 1] as const)
   return {
     name,
     builtIn: new Set([...table.builtIn, ...there]),
     chains: new Map([...table.chains, ...made]),
-    rules: [...table.rules, ...looks.flatMap(({ rules }) => rules)],
+    rules: [...table.rules, ...hiddenChains.flatMap(({ rules }) => rules)],
     partial: {
       unreadable: there,
-      unsure: looks.filter(({ isSure }) => !isSure).map(({ chain }) => chain),
+      unsure: hiddenChains.filter(({ isSure }) => !isSure).map(({ chain }) => chain),
     },
   }
 }

@@ -80,8 +80,8 @@ const loseLines = (
 /** What comes within so many milliseconds is written together, or up to so many bytes. */
 const gatherMs = 20
 const gatherBytes = 64 * 1024
-/** Milliseconds between two looks whether the path leads to another file. */
-const lookMs = 3000
+/** Milliseconds between two checks whether the path leads to another file. */
+const checkMs = 3000
 /** And until a write is tried again: to a reader that is slow, and after an error. */
 const slowMs = 50
 const failedMs = 1000
@@ -118,7 +118,7 @@ export class FileSink implements LineSink {
   #file: FileHandle | undefined
   /** Which file that is. */
   #identity = ''
-  #lookedAt = -Infinity
+  #checkedAt = -Infinity
   #trouble = ''
   #isBusy = false
   #isOver = false
@@ -144,7 +144,7 @@ export class FileSink implements LineSink {
   }
 
   reopen(): void {
-    this.#lookedAt = -Infinity
+    this.#checkedAt = -Infinity
     void this.#run()
   }
 
@@ -175,10 +175,10 @@ export class FileSink implements LineSink {
   async #run(): Promise<void> {
     if (this.#isBusy || this.#isOver) return
     this.#isBusy = true
-    let next = lookMs
+    let next = checkMs
     try {
       do {
-        await this.#look()
+        await this.#checkFile()
         await this.#writeSome()
       } while (!this.#isEmpty && !this.#isOver)
       this.#troubled('')
@@ -194,10 +194,10 @@ export class FileSink implements LineSink {
   }
 
   /** Opens the file, or the one that has taken its place. */
-  async #look(): Promise<void> {
+  async #checkFile(): Promise<void> {
     const now = this.#clock.now()
-    if (this.#file !== undefined && now - this.#lookedAt < lookMs) return
-    this.#lookedAt = now
+    if (this.#file !== undefined && now - this.#checkedAt < checkMs) return
+    this.#checkedAt = now
     if (this.#file !== undefined) {
       const there = await stat(this.#path).catch(() => undefined)
       if (there !== undefined && identityOf(there) === this.#identity) return

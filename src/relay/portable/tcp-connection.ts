@@ -135,9 +135,9 @@ export class TcpConnection implements Dialled, WatchedConnection {
     return this.record.arrival
   }
 
-  /** Asking for it is a system call: only where the balancer looks at it. */
+  /** Asking for it is a system call: only where the balancer uses it. */
   get clientAddress(): string {
-    if (this.#context.state.balancer.looksAtClient) this.record.name()
+    if (this.#context.state.balancer.usesClient) this.record.name()
     return this.record.address
   }
 

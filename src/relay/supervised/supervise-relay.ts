@@ -61,7 +61,7 @@ const readTimeoutMs = 2000
 /** Milliseconds between two starts of one that dies again and again. */
 const longestPauseMs = 10_000
 /** 10 s without an answer to a ping. Starting may take longer. */
-const patience = { lookMs: 1000, mostSilent: 10, mostAtStart: 30 }
+const patience = { checkMs: 1000, mostSilent: 10, mostAtStart: 30 }
 /** Milliseconds it has to leave in when it is asked to. */
 const leaveMs = 1000
 /** Milliseconds that the kernel may take to end a process, of which 100 000 sockets take one. */

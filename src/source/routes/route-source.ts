@@ -213,7 +213,7 @@ export class RouteSource implements Source {
   }
 
   reload(): void {
-    this.#lists.look().catch(this.#onError)
+    this.#lists.poll().catch(this.#onError)
     for (const watch of this.#watches.values()) watch.again()
   }
 

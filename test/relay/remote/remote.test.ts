@@ -25,7 +25,7 @@ const made = (start?: () => never) => {
   }
   const remote = new Remote<string, null>({
     clock,
-    patience: { lookMs: 10, mostSilent: 2, mostAtStart: 5 },
+    patience: { checkMs: 10, mostSilent: 2, mostAtStart: 5 },
     deadMs: 1000,
     start: start ?? (() => channel),
     ready: () => {},

@@ -40,7 +40,7 @@ export interface WorkerOwner {
 }
 
 /** 1.5 s. */
-const patience = { lookMs: 250, mostSilent: 6, mostAtStart: 120 }
+const patience = { checkMs: 250, mostSilent: 6, mostAtStart: 120 }
 /** Milliseconds that a thread has to end in when it is ended by force. */
 const deadMs = 1000
 /** Clients wait in the queues of its sockets meanwhile, though others work. */
@@ -107,7 +107,7 @@ export class WorkerHandle {
       },
       news: (news, isGone) => this.#news.read(news, isGone),
       ended: ending => this.#ended(ending),
-      killFailed: () => this.#unendable(),
+      killFailed: () => this.#killFailed(),
       endProcess,
     })
     this.#remote = remote
@@ -215,7 +215,7 @@ export class WorkerHandle {
    * It is in a system call that does not return, with descriptors that must not be touched: no
    * other can take its place.
    */
-  #unendable(): void {
+  #killFailed(): void {
     const text = `worker ${this.thread} of the relay can't be ended: the process ends, with all connections`
     this.#observer.fault('', new Error(text))
   }

@@ -188,7 +188,7 @@ export class Connection extends Timed {
   /** While `delivering`: until when the other side may take to get what is left. */
   deliverUntil = 0
   /** How long it was waited for that last. */
-  deliverLookMs = 0
+  deliverCheckMs = 0
   /** Struct sockaddr of the client: the first two words are all of an IPv4 one. */
   readonly #peerStart: number
   readonly #peerAddress: number

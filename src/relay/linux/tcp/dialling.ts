@@ -95,7 +95,7 @@ export class Dialling
   }
 
   clientOf(connection: Connection): string {
-    return connection.service.balancer.looksAtClient ? connection.peer.address : ''
+    return connection.service.balancer.usesClient ? connection.peer.address : ''
   }
 
   acceptedAt({ acceptedAt }: Connection): number {

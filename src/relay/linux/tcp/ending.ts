@@ -15,8 +15,8 @@ import type { SocketCalls } from './socket-calls.ts'
 
 /** An endpoint's connections are asked for their round-trip time so often at most. */
 const sampleMs = 1000
-const firstLookMs = 8
-const longestLookMs = 500
+const firstCheckMs = 8
+const longestCheckMs = 500
 
 /** How connections come to an end: half-closes, resets, idle limits, and the record of it. */
 export class Ending {
@@ -86,7 +86,7 @@ export class Ending {
     const { now } = this.#env.loop
     connection.deliverUntil = now + this.#env.limits.halfCloseTimeout
     if (!side.holds) return this.#deliver(connection)
-    const ms = Math.min(longestLookMs, this.#env.limits.halfCloseTimeout)
+    const ms = Math.min(longestCheckMs, this.#env.limits.halfCloseTimeout)
     this.#timers.set(connection, ms, now)
   }
 
@@ -109,11 +109,11 @@ export class Ending {
   }
 
   /** The time of a connection that is delivering may be over. */
-  lookAgain(connection: Connection): void {
+  recheck(connection: Connection): void {
     const { now } = this.#env.loop
     if (now >= connection.deliverUntil) this.#resetBoth(connection)
     else if (closedSideOf(connection).holds) {
-      this.#timers.set(connection, longestLookMs, now)
+      this.#timers.set(connection, longestCheckMs, now)
     } else this.#deliver(connection)
   }
 
@@ -172,9 +172,9 @@ export class Ending {
     if (closed.bytes === 0 || this.#sockets.unacknowledged(to.fd) === 0) {
       return this.#resetBoth(connection)
     }
-    const ms = Math.max(firstLookMs, connection.deliverLookMs * 2)
-    connection.deliverLookMs = Math.min(ms, longestLookMs)
-    this.#timers.set(connection, connection.deliverLookMs, this.#env.loop.now)
+    const ms = Math.max(firstCheckMs, connection.deliverCheckMs * 2)
+    connection.deliverCheckMs = Math.min(ms, longestCheckMs)
+    this.#timers.set(connection, connection.deliverCheckMs, this.#env.loop.now)
   }
 
   #resetBoth(connection: Connection): void {

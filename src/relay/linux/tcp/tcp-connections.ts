@@ -45,7 +45,7 @@ export interface Before {
 }
 
 /** Connections that last so long have their endpoint's round-trip time looked at so often. */
-const lookMs = 60_000
+const checkMs = 60_000
 const tickMs = 8
 
 /**
@@ -283,7 +283,7 @@ export class TcpConnections implements EventSource<Side> {
     this.#env.signs.beat()
     try {
       if (connection.state === 'dialling') connection.dial?.timer()
-      else if (connection.state === 'delivering') this.#ending.lookAgain(connection)
+      else if (connection.state === 'delivering') this.#ending.recheck(connection)
       else if (connection.state !== 'open') return
       else if (connection.awaitsAnswer) this.#unanswered(connection)
       else this.#confirmServing(connection)
@@ -302,10 +302,10 @@ export class TcpConnections implements EventSource<Side> {
     const { backend, connectedAt } = connection
     const { now } = this.#env.loop
     // The client's socket has it from the listening one.
-    if (now - connectedAt < lookMs && backend.fd >= 0) this.#keepAlive.set(backend.fd)
+    if (now - connectedAt < checkMs && backend.fd >= 0) this.#keepAlive.set(backend.fd)
     this.#copying.confirmServing(connection)
     this.#ending.sampleRoundTrip(connection, false)
-    this.#timers.set(connection, lookMs, now)
+    this.#timers.set(connection, checkMs, now)
   }
 
   #endIdle(now: number): void {

@@ -21,7 +21,7 @@ import { TcpConnections } from '../tcp/tcp-connections.ts'
 import { TcpListener } from '../tcp/tcp-listener.ts'
 import { UdpListener } from '../udp/udp-listener.ts'
 import { newUdpShared, type UdpShared } from '../udp/udp-shared.ts'
-import { FdAccount, lookAgainMs } from './fd-account.ts'
+import { FdAccount, recheckMs } from './fd-account.ts'
 import type { ListenerOwner, PortListener } from './port-listener.ts'
 import type { WorkerEnv } from './worker-backend.ts'
 import { WorkerQueues } from './worker-queues.ts'
@@ -257,16 +257,16 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
     for (const listener of this.#listeners.values()) listener.pause(paused)
     const { used, limit } = this.#descriptors
     this.#outbox.acceptPaused(paused, used, limit)
-    if (paused) this.#lookAgain()
+    if (paused) this.#recheck()
   }
 
   /** Others may have given descriptors back, of which there is no event. */
-  #lookAgain(): void {
+  #recheck(): void {
     const { loop, fds } = this.#env
     loop.clock.setTimeout(() => {
-      fds.lookAgain()
-      if (fds.exhausted) this.#lookAgain()
-    }, lookAgainMs)
+      fds.recheck()
+      if (fds.exhausted) this.#recheck()
+    }, recheckMs)
   }
 
   #stopAccepting(call: number): void {

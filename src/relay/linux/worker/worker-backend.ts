@@ -142,7 +142,7 @@ export interface WorkerEnv {
     Outbox,
     'wants' | 'connectionClosed' | 'accessLines' | 'lastError' | 'allFailed' | 'fault'
   >
-  /** For who looks at connections as they end. */
+  /** For subscribers to connections that end. */
   readonly endedConnections: EndedConnections
   /** Whether a UDP listener of this relay is bound to this address and port. */
   isOwn(address: string, port: number): boolean
