@@ -51,7 +51,7 @@ export interface RuleCaptureDeps extends Pick<
   /** Leave the rules when Usher ends: new clients wait for the next one. */
   readonly keepRules: boolean
   /** Something that can be done without did not work. */
-  readonly failed: (what: string, why: string) => void
+  readonly failed: (what: string, reason: string) => void
 }
 
 /**

@@ -124,26 +124,28 @@ const ask = async <S extends v.GenericSchema>(
     if (hasCode(error, 'ORDER_REFUSED')) throw error
     const cause = errorOf(error)
     const doubt = hasCode(error, 'NO_ANSWER') ? '' : ' Is Usher running?'
-    const why = late.aborted ? `no answer within ${timeoutMs / 1000} s` : reasonOf(cause)
+    const reason = late.aborted
+      ? `no answer within ${timeoutMs / 1000} s`
+      : reasonOf(cause)
     const again = body !== undefined && (late.aborted || isCut(cause))
-    throw noAnswer(textOfFailure(where, path, why, doubt) + (again ? askAgain : ''), {
+    throw noAnswer(textOfFailure(where, path, reason, doubt) + (again ? askAgain : ''), {
       cause,
     })
   }
 }
 
-const noAnswer = (why: string, options?: ErrorOptions): UsherError =>
-  new UsherError('NO_ANSWER', why, options)
+const noAnswer = (reason: string, options?: ErrorOptions): UsherError =>
+  new UsherError('NO_ANSWER', reason, options)
 
 const textOfFailure = (
   { controlSocket, address }: Where,
   path: string,
-  why: string,
+  reason: string,
   doubt: string,
 ): string =>
   controlSocket === ''
-    ? `asked http://${address}${path.split('?', 1)[0]}: ${why}.${doubt} --address is where to ask: what Usher was given as --metrics-bind-address`
-    : `${controlSocket}: ${why}`
+    ? `asked http://${address}${path.split('?', 1)[0]}: ${reason}.${doubt} --address is where to ask: what Usher was given as --metrics-bind-address`
+    : `${controlSocket}: ${reason}`
 
 const askAgain = '; ask again, as the order may have been carried out'
 
@@ -152,8 +154,8 @@ const reachedBy = ({ controlSocket, address }: Where, path: string): RequestOpti
     const { hostname, port } = new URL(`http://${address}`)
     return { host: hostname.replace(/^\[|\]$/g, ''), port, path }
   }
-  const why = trustProblem(controlSocket)
-  if (why !== '') throw noAnswer(why)
+  const reason = trustProblem(controlSocket)
+  if (reason !== '') throw noAnswer(reason)
   return { socketPath: controlSocket, path }
 }
 

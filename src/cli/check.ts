@@ -217,8 +217,9 @@ interface Findings {
  */
 const refusal = (port: ServicePort): string | undefined => {
   if (port.internal.verdict !== 'reject') return undefined
-  const why = port.endpoints.length === 0 ? 'no endpoints' : 'no endpoint that is ready'
-  return `Service ${port.name} (${port.protocol}, ${port.family}) has ${why}; its clients would be refused`
+  const reason =
+    port.endpoints.length === 0 ? 'no endpoints' : 'no endpoint that is ready'
+  return `Service ${port.name} (${port.protocol}, ${port.family}) has ${reason}; its clients would be refused`
 }
 
 /** Endpoints of Services that are not there; a refused Service has its own problem. */

@@ -40,9 +40,9 @@ const asked = (
   return [client, address]
 }
 
-const wrongCall = (why: string): UsageError =>
+const wrongCall = (reason: string): UsageError =>
   new UsageError(
-    `${why}; give the address of a client, and the address and port that it dials, like usher explain 10.0.3.7 10.96.0.10:80`,
+    `${reason}; give the address of a client, and the address and port that it dials, like usher explain 10.0.3.7 10.96.0.10:80`,
     'explain',
   )
 
@@ -130,17 +130,17 @@ const sure: Readonly<Record<string, string>> = {
 const clock = (iso: string): string => new Date(iso).toTimeString().slice(0, 8)
 
 const endpointRow = (one: Endpoint, answer: Explained, now: number): Cells => {
-  const why = [...reasonsOf(one, now), ...(one.next ? ['next'] : [])]
-  if (one.serves && one.check) why.push(`its check: ${one.check}`)
-  if (one.chance !== null) why.push(`1 of ${Math.round(1 / one.chance)}`)
+  const reason = [...reasonsOf(one, now), ...(one.next ? ['next'] : [])]
+  if (one.serves && one.check) reason.push(`its check: ${one.check}`)
+  if (one.chance !== null) reason.push(`1 of ${Math.round(1 / one.chance)}`)
   if (one.serves && one.failures > 0)
-    why.push('the next connection tries it, as it had failed')
+    reason.push('the next connection tries it, as it had failed')
   const serves = one.serves
     ? answer.verdict.action === 'forward'
       ? 'yes'
       : 'it could'
     : 'no'
-  return [one.endpoint, serves, why.join('; ')]
+  return [one.endpoint, serves, reason.join('; ')]
 }
 
 /** By the reason that an endpoint does not serve. */

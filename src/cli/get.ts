@@ -88,9 +88,9 @@ const chosen = <P extends Named>(
   names: readonly string[],
   options: Options,
 ): Listing => {
-  const why = emptyReason(status)
+  const reason = emptyReason(status)
   // Who watches waits for what comes.
-  if (why !== '' && !options.watch) throw new UsherError('NOT_FOUND', why)
+  if (reason !== '' && !options.watch) throw new UsherError('NOT_FOUND', reason)
   const { servicePorts } = status
   const { namespace } = options
   const ports = servicePorts.filter(port => isInNamespace(port.servicePort, namespace))

@@ -23,8 +23,8 @@ export const routeName = (servicePort: string): string =>
 export const emptyReason = (status: StatusOf<unknown>): string => {
   const { source, servicePorts, unhealthy } = status
   if (source.synced || servicePorts.length > 0) return ''
-  const why = unhealthy.join('; ') || source.error || `${source.name} is not read yet`
-  return `nothing is served yet: ${why}`
+  const reason = unhealthy.join('; ') || source.error || `${source.name} is not read yet`
+  return `nothing is served yet: ${reason}`
 }
 
 /** Whether something of this name is in a namespace; '' for any. */

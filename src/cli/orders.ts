@@ -148,7 +148,7 @@ export const weight = async (options: OptionsOf<'weight'>, io: Io): Promise<numb
   })
 }
 
-const wrong = (why: string): UsageError => new UsageError(why, 'weight')
+const wrong = (reason: string): UsageError => new UsageError(reason, 'weight')
 
 /** `ENDPOINT N`, or `ENDPOINT` alone. Throws UsageError. */
 const readWeight = (

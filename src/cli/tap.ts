@@ -175,8 +175,8 @@ const row = (time: string, one: Ended | Open, lastedMs: number, end: Cell): Cell
 const endCell = (one: Ended): Cell => {
   const { cause, causeText, detail } = one
   if (cause === '--') return { text: `${causeText}${retriesOf(one)}` }
-  const why = detail === '' ? cause : `${cause}: ${detail}`
-  return { text: `${causeText} (${why})${retriesOf(one)}`, style: 'red' }
+  const reason = detail === '' ? cause : `${cause}: ${detail}`
+  return { text: `${causeText} (${reason})${retriesOf(one)}`, style: 'red' }
 }
 
 /** What its attempts at other endpoints came to. */

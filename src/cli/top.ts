@@ -44,8 +44,8 @@ const printOnce = async (options: Options, io: Io): Promise<void> => {
   const before = await takeSnapshot(options, false)
   await sleep(everyMs)
   const after = await takeSnapshot(options, false)
-  const why = emptyReason(after.status)
-  if (why !== '') throw new UsherError('NOT_FOUND', why)
+  const reason = emptyReason(after.status)
+  if (reason !== '') throw new UsherError('NOT_FOUND', reason)
   const rows = serviceRows(snapshotsOf(before, after, options), options.sort)
   printAll(
     tableLines(rows, io.colour).map(line => `${line}\n`),

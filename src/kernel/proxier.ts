@@ -110,7 +110,7 @@ export interface ProxierObserver {
   /** A restore failed; `partial`: a full sync follows. */
   restoreFailed(family: IpFamily, work: 'partial' | 'full'): void
   /** Something that can be done without did not work; '' when it does again. */
-  failed(what: string, why: string): void
+  failed(what: string, reason: string): void
 }
 
 /** A way to have Services in the kernel. */

@@ -13,7 +13,7 @@ export interface NodeClientsWatchDeps {
    * Called with why they can't be read, once for as long as it stays the same; with '' when they can
    * again.
    */
-  readonly failed: (why: string) => void
+  readonly failed: (reason: string) => void
 }
 
 /** Interfaces and the Node object change rarely, and reading them costs a system call. */

@@ -48,7 +48,7 @@ export interface OperatorOrdersDeps {
   /** Epoch milliseconds. Default: Date.now. */
   readonly epoch?: () => number
   /** Some have ended by themselves, and why; that is to come into effect soon. */
-  readonly ended: (orders: readonly StandingOrder[], why: string) => void
+  readonly ended: (orders: readonly StandingOrder[], reason: string) => void
 }
 
 interface Held {
@@ -163,10 +163,10 @@ export class OperatorOrders {
     return this.all().filter(({ name, endpoint }) => !there.get(name)?.has(endpoint))
   }
 
-  #end(orders: readonly StandingOrder[], why: string): void {
+  #end(orders: readonly StandingOrder[], reason: string): void {
     if (orders.length === 0) return
     this.withdraw(orders)
-    this.#deps.ended(orders, why)
+    this.#deps.ended(orders, reason)
   }
 
   #setTimer(): void {

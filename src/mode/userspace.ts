@@ -152,9 +152,9 @@ const stayingOf = (servicePort: ServicePort): Pick<RelayListener, 'staying'> => 
 }
 
 const cutOf = ({ endpoints }: ServicePort): Pick<RelayListener, 'cut' | 'backups'> => {
-  const keysOf = (why: Endpoint['cut']): readonly string[] =>
+  const keysOf = (reason: Endpoint['cut']): readonly string[] =>
     endpoints
-      .filter(({ cut }) => cut === why)
+      .filter(({ cut }) => cut === reason)
       .map(({ address, port }) => joinHostPort(address, port))
   const [cut, backups] = [keysOf('down'), keysOf('backup')]
   return { ...(cut.length > 0 && { cut }), ...(backups.length > 0 && { backups }) }

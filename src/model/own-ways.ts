@@ -73,9 +73,9 @@ export class OwnWays {
   ): ServicePort | undefined {
     const { namespace, serviceName } = servicePort
     const vips = servicePort.vips.filter(vip => {
-      const why = this.#problemOf(servicePort, vip, here)
-      if (why === undefined) return true
-      const message = `${textOf(vip)}/TCP is left out, as ${why}`
+      const reason = this.#problemOf(servicePort, vip, here)
+      if (reason === undefined) return true
+      const message = `${textOf(vip)}/TCP is left out, as ${reason}`
       const object = `Service ${namespace}/${serviceName}`
       problems.push({ object, field: fields[vip.kind], message })
       return false

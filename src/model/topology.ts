@@ -36,7 +36,7 @@ export type LeftOut =
   | 'hinted elsewhere'
 
 /** Hears of each endpoint that is left out, and why. */
-type OnLeftOut = (endpoint: Endpoint, why: LeftOut) => void
+type OnLeftOut = (endpoint: Endpoint, reason: LeftOut) => void
 
 const reject: Target = { verdict: 'reject', endpoints: [] }
 const drop: Target = { verdict: 'drop', endpoints: [] }
@@ -94,7 +94,7 @@ export const leftOutReasons = (
   place: Place,
 ): ReadonlyMap<Endpoint, LeftOut> => {
   let left = new Map<Endpoint, LeftOut>()
-  const onLeftOut: OnLeftOut = (one, why) => void left.set(one, why)
+  const onLeftOut: OnLeftOut = (one, reason) => void left.set(one, reason)
   const cluster = clusterSet(endpoints, place, onLeftOut)
   // Only of the set that is taken.
   const localOf = (): readonly Endpoint[] => {
@@ -180,10 +180,11 @@ const union = (
 const filtered = (
   list: readonly Endpoint[],
   passes: (endpoint: Endpoint) => boolean,
-  why?: (endpoint: Endpoint) => LeftOut,
+  reason?: (endpoint: Endpoint) => LeftOut,
   onLeftOut?: OnLeftOut,
 ): readonly Endpoint[] => {
   if (list.every(passes)) return list
-  if (why && onLeftOut) for (const one of list) if (!passes(one)) onLeftOut(one, why(one))
+  if (reason && onLeftOut)
+    for (const one of list) if (!passes(one)) onLeftOut(one, reason(one))
   return list.filter(passes)
 }

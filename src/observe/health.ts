@@ -139,8 +139,8 @@ export class Health {
   }
 
   #staleSteering(): string[] {
-    const why = this.#options.staleSteeringError?.() ?? ''
-    return why === '' ? [] : [why]
+    const reason = this.#options.staleSteeringError?.() ?? ''
+    return reason === '' ? [] : [reason]
   }
 
   #gone(): string[] {

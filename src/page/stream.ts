@@ -12,7 +12,10 @@ const silentMs = 10_000
  * Receives what changes, as long as somebody can see it. `lost` is told in words why nothing comes,
  * which is so until there is a new look.
  */
-export const followStream = (handlers: Handlers, lost: (why: string) => void): void => {
+export const followStream = (
+  handlers: Handlers,
+  lost: (reason: string) => void,
+): void => {
   let source: EventSource | undefined
   /** Opens the stream again. */
   let again = 0

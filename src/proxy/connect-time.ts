@@ -86,10 +86,10 @@ export const createConnectTime = async (
 
 const object = 'connect-time steering'
 
-const notUsable = (why: string): Problem => ({
+const notUsable = (reason: string): Problem => ({
   object,
   field: '--connect-time',
-  message: `it does not work here: ${why}; the proxy mode carries all clients`,
+  message: `it does not work here: ${reason}; the proxy mode carries all clients`,
 })
 
 const nothing: ConnectTimePart = {
@@ -133,8 +133,8 @@ const without = (
       removal.later([])
     },
     problems: () => {
-      const why = wanted === 'auto' ? undefined : problemNow()
-      return [...removal.problems, ...(why === undefined ? [] : [notUsable(why)])]
+      const reason = wanted === 'auto' ? undefined : problemNow()
+      return [...removal.problems, ...(reason === undefined ? [] : [notUsable(reason)])]
     },
     status: () => {
       const [detail, clients] = [problemNow(), clientsOf(connectTime)]

@@ -79,7 +79,7 @@ export const createDataPath = async (
     metrics: captureMetrics,
     system: hostSystem({
       clock,
-      onBlind: why => logBlind(log, why),
+      onBlind: reason => logBlind(log, reason),
       isBesideKernelMode,
     }),
     localAddresses,

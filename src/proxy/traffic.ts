@@ -235,8 +235,8 @@ export const modeWarning = ({
 
 /** For an Event. */
 export const choiceText = ({ mode, name, passedOver }: ModeChoice): string => {
-  const why = passedOver.map(one => `${one.name}: ${one.detail}`).join('; ')
-  return `${mode} mode was asked for, ${name} mode runs: ${why}`
+  const reason = passedOver.map(one => `${one.name}: ${one.detail}`).join('; ')
+  return `${mode} mode was asked for, ${name} mode runs: ${reason}`
 }
 
 export const logFallback = (log: Log, { from, to, reason }: FallBack<ModeName>): void =>

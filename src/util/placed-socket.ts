@@ -19,7 +19,8 @@ export const modeMask = 0o7777
 /** What the path has at its end while a socket is made or taken away: no other file has it. */
 const draftOf = (path: string): string => `${path}~${randomBytes(2).toString('hex')}`
 
-const cannotListen = (why: string): UsherError => new UsherError('CANNOT_LISTEN', why)
+const cannotListen = (reason: string): UsherError =>
+  new UsherError('CANNOT_LISTEN', reason)
 
 export const ownUid = (): number => process.geteuid?.() ?? 0
 

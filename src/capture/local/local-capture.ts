@@ -375,8 +375,8 @@ const refusedAddresses = async (
   const found = new Map<string, string>()
   const refuse = (address: string, what: string) => {
     if (!external.has(address) || internal.has(address)) return
-    const why = `it is ${what}, which would be out of reach; give the Service another`
-    found.set(address, why)
+    const reason = `it is ${what}, which would be out of reach; give the Service another`
+    found.set(address, reason)
   }
   // Most clusters have none, and then endpoints, which are many, are not looked at.
   if (external.size === 0) return found

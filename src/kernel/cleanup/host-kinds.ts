@@ -70,8 +70,8 @@ const put = (sysctls: Sysctls, sysctl: RememberedSysctl): Leftover => ({
     try {
       await sysctls.putBack(sysctl)
     } catch (error) {
-      const why = (error as Error).message
-      throw new ToolError(`${sysctl.name} can't be written: ${why}`, 'failed', why)
+      const reason = (error as Error).message
+      throw new ToolError(`${sysctl.name} can't be written: ${reason}`, 'failed', reason)
     }
     return []
   },

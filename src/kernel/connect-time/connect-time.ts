@@ -56,7 +56,7 @@ export interface ConnectTimeObserver {
   /** Others have changed it; it is made anew. */
   damaged(what: string): void
   /** '' when nothing of UDP may stay where it should not. */
-  udpFailed(why: string): void
+  udpFailed(reason: string): void
 }
 
 /**
@@ -95,7 +95,7 @@ export class ConnectTime {
     this.#capacity = deps.capacity ?? usualCapacity
     this.#wanted = new WantedEntries(this.#capacity)
     const { tools, observer } = deps
-    this.#udp = new UdpEnds({ tools, failed: why => observer.udpFailed(why) })
+    this.#udp = new UdpEnds({ tools, failed: reason => observer.udpFailed(reason) })
   }
 
   /** Begins as soon as no other process leads; nobody waits for that. */

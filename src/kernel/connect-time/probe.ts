@@ -68,7 +68,7 @@ const tryAll = async ({
   onlyNode,
 }: ProbeOptions): Promise<ConnectTimeProbe> => {
   const cgroup = await findCgroup(wanted)
-  if ('why' in cgroup) return not(cgroup.why)
+  if ('reason' in cgroup) return not(cgroup.reason)
   const filesProblem = bpffsProblem(bpffs)
   if (filesProblem !== '') return not(filesProblem)
   const bpf = new Bpf()
@@ -230,7 +230,7 @@ type FoundCgroup =
       /** Whether this process is in it, or in a group below. */
       readonly includesSelf: boolean
     }
-  | { readonly why: string }
+  | { readonly reason: string }
 
 /** Of cgroup v2 (man 5 proc, mountinfo): where it is, and which group of it is seen there. */
 interface Mount {
@@ -256,16 +256,17 @@ export const findCgroup = async (
   const own = groupIn(await readFile(join(proc, 'self/cgroup'), 'utf8'))
   if (wanted !== '') return given(wanted, mounts, own)
   if (mounts.length === 0)
-    return { why: 'cgroup v2 is not mounted here (cgroup v1 has no such hooks)' }
+    return { reason: 'cgroup v2 is not mounted here (cgroup v1 has no such hooks)' }
   // Above this process's namespace there are dots; what has most of them is the highest.
   const above = mounts.filter(({ group }) => /^(\/\.\.)+$/.test(group))
   const highest = above.toSorted((a, b) => b.group.length - a.group.length)[0]
   const root = highest ?? mounts.find(({ group }) => group === '/')
   if (root === undefined)
-    return { why: 'only a part of cgroup v2 is mounted here, not its root' }
+    return { reason: 'only a part of cgroup v2 is mounted here, not its root' }
   if (highest === undefined && (await isContainer(proc)))
     return {
-      why: "this container sees its own cgroup only: mount the host's /sys/fs/cgroup into it, or name the node's cgroup (--connect-time-cgroup)",
+      reason:
+        "this container sees its own cgroup only: mount the host's /sys/fs/cgroup into it, or name the node's cgroup (--connect-time-cgroup)",
     }
   return { path: root.path, includesSelf: true }
 }
@@ -277,7 +278,7 @@ const given = async (
 ): Promise<FoundCgroup> => {
   const inode = await stat(path).catch(() => undefined)
   const no = (what: string): FoundCgroup => ({
-    why: `${path} (--connect-time-cgroup) ${what}${mountedAt(mounts)}`,
+    reason: `${path} (--connect-time-cgroup) ${what}${mountedAt(mounts)}`,
   })
   if (inode === undefined) return no('is not there')
   // Groups of v1 have no such file.

@@ -25,7 +25,7 @@ import { listDiff, forEachYielding } from '../../util/list-diff.ts'
 export interface UdpEndsDeps {
   readonly tools: Pick<StoppableTools, 'run' | 'stop'>
   /** '' when nothing of UDP may stay where it should not. */
-  readonly failed: (why: string) => void
+  readonly failed: (reason: string) => void
 }
 
 const nothing: Led = { servicePorts: [], nodeAddresses: [] }
@@ -62,11 +62,11 @@ export class UdpEnds {
     const earlier = this.#underWay
     const end = async (): Promise<void> => {
       await earlier
-      const why = await endStaleUdp({ run: tools.run, reverse: ofNow }, served)
+      const reason = await endStaleUdp({ run: tools.run, reverse: ofNow }, served)
       if (this.#isStopped) return
       // The next one tries all again.
-      if (why.length > 0) this.#led = nothing
-      this.#error = why.join('; ')
+      if (reason.length > 0) this.#led = nothing
+      this.#error = reason.join('; ')
       failed(this.#error)
     }
     this.#underWay = end()
@@ -176,7 +176,7 @@ const endAll = async (
   const isStale = ({ endpoint, cookie }: ConnectedUdp): boolean =>
     stale.get(endpoint)?.has(cookie) === true
   let left = Number.POSITIVE_INFINITY
-  let why: string | undefined
+  let reason: string | undefined
   for (;;) {
     const found = await connectedTo(runSs, endpoints)
     // Of sockets with the same ends (SO_REUSEPORT) ss would end all.
@@ -184,12 +184,12 @@ const endAll = async (
     const doomed = found.filter(isStale)
     const alone = doomed.filter(({ ends }) => !staying.has(ends))
     if (alone.length === 0 || alone.length >= left) {
-      if (alone.length > 0) report(why ?? noDestroy)
+      if (alone.length > 0) report(reason ?? noDestroy)
       if (alone.length < doomed.length) report(twins)
       return
     }
     left = alone.length
-    why = await destroy(runSs, alone)
+    reason = await destroy(runSs, alone)
   }
 }
 
@@ -284,15 +284,15 @@ export const destroy = async (
   runSs: RunSs,
   sockets: readonly ConnectedUdp[],
 ): Promise<string | undefined> => {
-  let why: string | undefined
+  let reason: string | undefined
   for (const some of lots(sockets)) {
     const each = some.map(({ local, peer }) => `( src ${local} and dst ${peer} )`)
     const output = await runSs(['-K', ...connected, each.join(' or ')])
     // It prints those that it ended. Refused (EPERM) it goes on with /proc/net/udp, and ends none.
     const isRefused = output.split('\n').some(line => line !== '' && !hasCookie(line))
-    if (isRefused) why = 'ss -K: not permitted (CAP_NET_ADMIN)'
+    if (isRefused) reason = 'ss -K: not permitted (CAP_NET_ADMIN)'
   }
-  return why
+  return reason
 }
 
 const hasCookie = (line: string): boolean => / sk:[\da-f]+/.test(line)

@@ -89,9 +89,11 @@ export class LinuxHostAddresses implements HostAddresses {
   ): Promise<ReadonlyMap<string, string>> {
     try {
       const errors = await (await this.#of(family)).sync(new Set(wanted))
-      const why =
+      const reason =
         'no rule of this host looks up table local (ip rule add pref 0 table local)'
-      return this.#unruled.has(family) ? new Map(wanted.map(cidr => [cidr, why])) : errors
+      return this.#unruled.has(family)
+        ? new Map(wanted.map(cidr => [cidr, reason]))
+        : errors
     } catch (error) {
       return new Map(wanted.map(cidr => [cidr, (error as Error).message]))
     }
@@ -172,10 +174,10 @@ const probeKind = async (kind: AddressKind, run: RunTool): Promise<Probe> => {
   try {
     const version = await run('ip', ['-V'])
     const detail = /iproute2-[^,\s]+/.exec(version)?.[0] ?? version.trim()
-    const why = (await runIpBatch(run, [kind.add(cidr)])).get(0) ?? ''
+    const reason = (await runIpBatch(run, [kind.add(cidr)])).get(0) ?? ''
     // Left by a probe that was killed, or of a probe at the same time.
-    if (why !== '' && !/file exists|already assigned/i.test(why)) {
-      return { usable: false, detail: `ip ${kind.add(cidr)}: ${why}` }
+    if (reason !== '' && !/file exists|already assigned/i.test(reason)) {
+      return { usable: false, detail: `ip ${kind.add(cidr)}: ${reason}` }
     }
     const listed = (await listOf(run, kind.list)).split('\n').map(kind.marked)
     await runIpBatch(run, [kind.remove(cidr)])
@@ -279,8 +281,8 @@ class FamilyAddresses {
     return !ours.has(cidr) && !this.#foreign.has(cidr) && !this.#errors.has(cidr)
   }
 
-  #fail(cidr: string, why: string): void {
-    this.#errors.set(cidr, why)
+  #fail(cidr: string, reason: string): void {
+    this.#errors.set(cidr, reason)
     if (this.#retryAt === Infinity) this.#retryAt = this.#clock.now() + retryMs
   }
 
@@ -300,10 +302,10 @@ class FamilyAddresses {
     const errors = await runIpBatch(this.#run, cidrs.map(this.#kind.add))
     const exist: string[] = []
     cidrs.forEach((cidr, index) => {
-      const why = errors.get(index)
-      if (why === undefined) ours.add(cidr)
-      else if (/file exists|already assigned/i.test(why)) exist.push(cidr)
-      else this.#fail(cidr, why)
+      const reason = errors.get(index)
+      if (reason === undefined) ours.add(cidr)
+      else if (/file exists|already assigned/i.test(reason)) exist.push(cidr)
+      else this.#fail(cidr, reason)
     })
     if (exist.length > 0) await this.#judgeExisting(exist)
   }
@@ -313,11 +315,11 @@ class FamilyAddresses {
     const possible: string[] = []
     const gateways = await gatewaysOf(this.#run, this.#kind.family)
     for (const cidr of cidrs) {
-      const why =
+      const reason =
         gatewayProblem(cidr, gateways) ||
         (isSingle(cidr) ? '' : await this.#rangeProblem(cidr))
-      if (why === '') possible.push(cidr)
-      else this.#fail(cidr, why)
+      if (reason === '') possible.push(cidr)
+      else this.#fail(cidr, reason)
     }
     // A second route for an address is refused; a second interface with it is not.
     if (this.#kind.ranges || possible.length === 0) return possible
@@ -356,9 +358,9 @@ class FamilyAddresses {
     if (cidrs.length === 0) return
     const errors = await runIpBatch(this.#run, cidrs.map(this.#kind.remove))
     cidrs.forEach((cidr, index) => {
-      const why = errors.get(index)
-      if (why === undefined || isGone.test(why)) ours.delete(cidr)
-      else this.#fail(cidr, why)
+      const reason = errors.get(index)
+      if (reason === undefined || isGone.test(reason)) ours.delete(cidr)
+      else this.#fail(cidr, reason)
     })
   }
 }

@@ -429,8 +429,8 @@ const prepareKernel = async (deps: IpvsDeps, family: IpFamily): Promise<void> =>
   })
   const wished = [...(await ipvsSysctls(deps)), ...hostSysctls(deps, family)]
   for (const [name, value] of wished) {
-    const why = await setSysctl(name, value).then(() => '', String)
-    observer.failed(`setting ${name}=${value}`, why)
+    const reason = await setSysctl(name, value).then(() => '', String)
+    observer.failed(`setting ${name}=${value}`, reason)
   }
   const { tcpTimeoutMs, tcpFinTimeoutMs, udpTimeoutMs } = options
   const timeouts = [tcpTimeoutMs, tcpFinTimeoutMs, udpTimeoutMs]

@@ -29,7 +29,7 @@ export interface MonitorListener {
   event(event: MonitorEvent): void
   /** It runs, and may have missed what happened before. */
   started(): void
-  ended(why: string): void
+  ended(reason: string): void
 }
 
 /** Milliseconds before it is started again; one that ran longer than the most begins anew. */
@@ -102,12 +102,12 @@ export class Monitor {
     child.stderr?.on('data', (chunk: string) => {
       stderr = (stderr + chunk).slice(0, 300)
     })
-    const ended = (why: string): void => {
+    const ended = (reason: string): void => {
       if (this.#process !== child) return
       this.#process = undefined
       if (clock.now() - since >= rests.mostMs) this.#rests.reset()
       this.#timer = clock.setTimeout(() => this.#start(), this.#rests.next())
-      for (const listener of this.#listeners) listener.ended(why)
+      for (const listener of this.#listeners) listener.ended(reason)
     }
     child.once('error', error => ended(`nft monitor: ${error.message}`))
     child.once('close', code => ended(endText(code, stderr)))

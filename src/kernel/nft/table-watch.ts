@@ -78,9 +78,9 @@ class TableWatch {
           this.#counting = true
           this.#checkIn(monitorStartMs)
         },
-        ended: why => {
+        ended: reason => {
           this.#counting = true
-          deps.onBlind(why)
+          deps.onBlind(reason)
           check()
         },
       }),

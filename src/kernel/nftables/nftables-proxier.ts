@@ -99,7 +99,7 @@ export class NftablesProxier implements Proxier {
       monitor,
       wanted: () => true,
       damaged,
-      onBlind: why => observer.failed(`watching table ${this.#table.name}`, why),
+      onBlind: reason => observer.failed(`watching table ${this.#table.name}`, reason),
     })
   }
 

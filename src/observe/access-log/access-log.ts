@@ -83,9 +83,9 @@ export class AccessLog {
   }
 
   #open(to: string): LineSink | undefined {
-    const sink: LineSink | undefined = this.#sinkOf(to, why => {
+    const sink: LineSink | undefined = this.#sinkOf(to, reason => {
       // While it ends nobody wants it any more.
-      if (this.#sinks.get(to) === sink) this.#troubled(to, why)
+      if (this.#sinks.get(to) === sink) this.#troubled(to, reason)
     })
     if (sink !== undefined) this.#sinks.set(to, sink)
     return sink

@@ -17,7 +17,7 @@ export interface LineSink {
 }
 
 /** Why it can't be written now, in words; '' when it can again. Said when that changes. */
-export type ReportTrouble = (why: string) => void
+export type ReportTrouble = (reason: string) => void
 
 /** Bytes that may wait for a destination that does not take them. */
 export const mostWaitingBytes = 16 * 1024 * 1024
@@ -231,10 +231,10 @@ export class FileSink implements LineSink {
     } else this.#troubled(messageOf(error))
   }
 
-  #troubled(why: string): void {
-    if (why === this.#trouble) return
-    this.#trouble = why
-    this.#report(why)
+  #troubled(reason: string): void {
+    if (reason === this.#trouble) return
+    this.#trouble = reason
+    this.#report(reason)
   }
 
   /** A line that was begun in a file does not go on in another one. */
@@ -423,16 +423,16 @@ export class SyslogSink implements LineSink {
     )
   }
 
-  #troubled(why: string): void {
+  #troubled(reason: string): void {
     this.#clock.clearTimeout(this.#well)
     this.#well = this.#clock.setTimeout(() => {
       this.#trouble = ''
       this.#report('')
     }, wellMs)
     this.#well.unref?.()
-    if (why === this.#trouble) return
-    this.#trouble = why
-    this.#report(why)
+    if (reason === this.#trouble) return
+    this.#trouble = reason
+    this.#report(reason)
   }
 }
 

@@ -320,8 +320,8 @@ interface CaptureDeps extends Pick<
 
 interface HostSystemDeps {
   readonly clock: Clock
-  /** For now damage to the rules would not be noticed, because of `why`. */
-  readonly onBlind?: (why: string) => void
+  /** For now damage to the rules would not be noticed, because of `reason`. */
+  readonly onBlind?: (reason: string) => void
   /** As `process.platform`. */
   readonly platform?: string
   /** See CaptureDeps. */

@@ -128,7 +128,7 @@ function* textsOf(items: readonly unknown[]): Generator<string> {
   for (const item of items) yield JSON.stringify(item)
 }
 
-const bad = (why: string): Refusal => new Refusal(400, 'BAD_REQUEST', why)
+const bad = (reason: string): Refusal => new Refusal(400, 'BAD_REQUEST', reason)
 
 const jsonOf = (body: string): unknown => {
   try {
@@ -154,8 +154,8 @@ const faultOf = ({ type, expected, message }: v.BaseIssue<unknown>): string => {
 /** Throws in the kernel modes; `what` can't be done there, in words. */
 export const needsUserspace = ({ mode: { name } }: ControlDeps, what: string): void => {
   if (name === 'userspace') return
-  const why = `in ${name} mode the kernel forwards connections, and ${what}; --proxy-mode userspace can`
-  throw new Refusal(409, 'KERNEL_MODE', why)
+  const reason = `in ${name} mode the kernel forwards connections, and ${what}; --proxy-mode userspace can`
+  throw new Refusal(409, 'KERNEL_MODE', reason)
 }
 
 /** The same, but where a relay carries some Services of a kernel mode. */

@@ -82,7 +82,7 @@ export const explain: Handler<'explain'> = async (deps, request) => {
   }
 }
 
-const bad = (why: string): Refusal => new Refusal(400, 'BAD_REQUEST', why)
+const bad = (reason: string): Refusal => new Refusal(400, 'BAD_REQUEST', reason)
 
 const addressOf = (text: string): string => {
   if (text === unixPeer) return text

@@ -68,7 +68,7 @@ export const kernelStep = (
       metrics.restoreFailed(family, work)
       kernelEvents.restoreFailed(family, work)
     },
-    failed: (what, why) => kernelEvents.failed(what, why),
+    failed: (what, reason) => kernelEvents.failed(what, reason),
   }
   const setSysctl = (sysctl: string, value: string) => setup.set(sysctl, value)
   const tools = new StoppableTools()
@@ -79,7 +79,7 @@ export const kernelStep = (
     proxyAddress: () => undefined,
     ownAddresses: interfaceAddresses,
     nodePortCidrs: facts.nodePortCidrs,
-    failed: why => kernelEvents.failed('ending stale UDP flows', why),
+    failed: reason => kernelEvents.failed('ending stale UDP flows', reason),
   })
   const lock = () =>
     new SocketLock({

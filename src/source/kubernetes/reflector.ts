@@ -106,9 +106,9 @@ export class Reflector {
   }
 
   /** Lists again now. */
-  relist(why: string): void {
-    this.#mustList(why)
-    this.#session.abort(new UsherError('RELIST', why))
+  relist(reason: string): void {
+    this.#mustList(reason)
+    this.#session.abort(new UsherError('RELIST', reason))
   }
 
   /** The server serves other reflectors: the fault of this one may be over. */
@@ -186,9 +186,9 @@ export class Reflector {
       this.#page(collection, query, item, signal)
     const { store } = this.#options
     const version = this.#resourceVersion
-    const why = await brokenHistory(read, store, this.#collection, version)
+    const reason = await brokenHistory(read, store, this.#collection, version)
     this.#doubtful = false
-    if (why !== '') this.#mustList(why)
+    if (reason !== '') this.#mustList(reason)
   }
 
   async #list(signal: AbortSignal): Promise<void> {
@@ -373,9 +373,9 @@ export class Reflector {
     return this.#timing.rarelyMs
   }
 
-  #mustList(why: string): void {
+  #mustList(reason: string): void {
     this.#resourceVersion = ''
-    this.#relistReason = why
+    this.#relistReason = reason
     this.#alternative = 0
   }
 

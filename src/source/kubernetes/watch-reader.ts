@@ -150,8 +150,8 @@ export class WatchReader {
   }
 
   #bookmark({ resourceVersion }: WatchEvent): void {
-    const why = fallsBehind(resourceVersion, this.#resourceVersion)
-    if (why !== '') throw new UsherError('RELIST', why)
+    const reason = fallsBehind(resourceVersion, this.#resourceVersion)
+    if (reason !== '') throw new UsherError('RELIST', reason)
     this.#resourceVersion = resourceVersion
   }
 

@@ -390,9 +390,9 @@ export class RouteSource implements Source {
     const ofWaiting = waiting.flatMap(route => {
       const places = placesOfRoute(route, this.#placesOf)
       const all = places.map(one => this.#health.healthOf(route.name, keyOf(one))?.reason)
-      const why = all.find(Boolean)
-      const message = `${why}; the endpoints from before are in use`
-      return why ? [{ object: `route "${route.text}"`, field: 'check', message }] : []
+      const reason = all.find(Boolean)
+      const message = `${reason}; the endpoints from before are in use`
+      return reason ? [{ object: `route "${route.text}"`, field: 'check', message }] : []
     })
     return [...ofLists, ...ofRoutes, ...ofWaiting]
   }
