@@ -34,7 +34,7 @@ const procWith = (
   return folder
 }
 
-const found = (path: string): object => ({ path, isMine: true })
+const found = (path: string): object => ({ path, includesSelf: true })
 
 const cases: Readonly<Record<string, readonly [Proc, object]>> = {
   'v2 only': [{ mounts: [v2('/sys/fs/cgroup')] }, found('/sys/fs/cgroup')],
@@ -116,7 +116,7 @@ t.test('one that was asked for', async t => {
   const ask = (name: string) => findCgroup(join(groups, name), proc)
   for (const mine of ['', 'a', 'a/usher'])
     t.same(await ask(mine), found(join(groups, mine)), `${mine} has this process`)
-  t.same(await ask('b'), { path: join(groups, 'b'), isMine: false })
+  t.same(await ask('b'), { path: join(groups, 'b'), includesSelf: false })
   const none = { plain: 'is no cgroup of cgroup v2', 'not there': 'is not there' }
   for (const [name, what] of Object.entries(none))
     t.same(await ask(name), {
