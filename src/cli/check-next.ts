@@ -88,7 +88,7 @@ const problemOf = (list: readonly Finding[], name: string): string | undefined =
 }
 
 /** With these it takes over nothing, and no port that kube-proxy has. */
-const toLook = [
+const toInspect = [
   ['--capture', 'none'],
   ['--metrics-bind-address', 'off'],
   ['--healthz-bind-address', 'off'],
@@ -119,7 +119,7 @@ export const nextOfNode = ({
   const source = isGiven ? [] : ['--kubeconfig', 'FILE']
   if (beside !== undefined)
     return [
-      line('usher', 'run', ...source, ...toLook),
+      line('usher', 'run', ...source, ...toInspect),
       `looks, beside the proxy in ${beside.mode} mode that serves this node; to replace that, end it first`,
     ]
   const denied = [...findings.modes, ...findings.captures].some(

@@ -19,7 +19,7 @@ const everyMs = 1000
 /** `usher tap`: 0 at Ctrl-C, or when nobody reads any more; 1 or 3 with the reason when it can't begin. */
 export const tap = (options: Options, io: Io): Promise<number> =>
   exitCodeOf('tap', io, async () => {
-    const first = await look(options)
+    const first = await poll(options)
     for (const note of first.notes) printNote(io, note)
     const printer = printerOf(options, io)
     if (options.open) await printOpen(options, printer)
@@ -29,7 +29,7 @@ export const tap = (options: Options, io: Io): Promise<number> =>
 
 const printNote = (io: Io, what: string): void => io.err(`usher tap: ${visible(what)}\n`)
 
-const look = (
+const poll = (
   options: Options,
   after?: string,
   stop?: AbortSignal,
@@ -75,7 +75,7 @@ const follow = async (
     await wait(systemClock, everyMs, stopped)
     if (stopped.aborted) return
     try {
-      const answer = await look(options, next, stopped)
+      const answer = await poll(options, next, stopped)
       if (away !== '') printNote(io, 'there is an answer again')
       if (answer.gap) printer.gap()
       for (const one of answer.connections) printer.ended(one)

@@ -18,7 +18,7 @@ import { noNodeClients } from '../../src/relay/node-clients.ts'
 import { ipFamilies } from '../../src/util/ip.ts'
 import { socketPath } from '../support/control-socket.ts'
 import { FakeClock } from '../support/fake-clock.ts'
-import { heardLog } from '../support/heard-log.ts'
+import { recordingLog } from '../support/recording-log.ts'
 import { keptIo } from '../support/kept-io.ts'
 
 /** What a control socket talks to, of the relay. */
@@ -57,7 +57,7 @@ export const controlSocket = async (
   const dataPath = () =>
     plane.hasRelay ? { relay: relayThatAnswers(relay) as Relay } : undefined
   const path = await socketPath(t)
-  const log = heardLog([])
+  const log = recordingLog([])
   const options = {
     controlSocket: path,
   } as Writable<Parameters<typeof startControl>[0]['options']>
