@@ -45,7 +45,7 @@ export const optionsInForce = (
   return Object.fromEntries(given)
 }
 
-/** `1m30s`; without `says0` there is none of 0. */
+/** `1m30s`; without `writesZero` there is none of 0. */
 const duration = (ms: number | undefined, writesZero = false): string | undefined =>
   ms === undefined || (ms === 0 && !writesZero) ? undefined : goNanoseconds(ms * 1e6)
 

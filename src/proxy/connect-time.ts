@@ -107,7 +107,7 @@ const nothing: ConnectTimePart = {
 const clientsOf = ({ wanted }: ConnectTimeOptions): ConnectTimeStatus['clients'] =>
   wanted === 'host' ? 'host' : 'all'
 
-/** `whyNow`: why it does not work; undefined where it is off. What an earlier Usher has left goes. */
+/** `problemNow`: why it does not work; undefined where it is off. What an earlier Usher has left goes. */
 const without = (
   deps: ConnectTimeDeps,
   connectTime: ConnectTimeOptions,

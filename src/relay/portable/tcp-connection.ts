@@ -325,7 +325,7 @@ export class TcpConnection implements Dialled, WatchedConnection {
     }
   }
 
-  /** Another endpoint is dialled; `isKept`: this one may still be the client's in the end. */
+  /** Another endpoint is dialled; `isHeld`: this one may still be the client's in the end. */
   #leave(socket: Socket, backend: Backend, isHeld: boolean): void {
     this.#answerTimer.stop()
     this.#backend = undefined
