@@ -320,7 +320,7 @@ export class Dial<B extends Backend, Socket, Connection> {
     if (left <= 0) return this.#giveUpQueue('all endpoints are full')
     // A cooldown may be over, of which nobody is notified.
     dialler.setTimer(this.connection, Math.min(left, queueCheckMs))
-    this.#service.capacity.look()
+    this.#service.capacity.checkQueue()
   }
 
   #dequeue(): void {

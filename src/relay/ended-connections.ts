@@ -135,7 +135,7 @@ class Ring {
   readonly #bucket: TokenBucket
   /** All that have ended are numbered, 1, 2, ..., whether they are kept or not. */
   #last = 0
-  #kept: (readonly [number: number, one: EndedConnection])[] = []
+  #records: (readonly [number: number, one: EndedConnection])[] = []
 
   constructor(
     clock: Clock,
@@ -166,8 +166,8 @@ class Ring {
 
   /** The one that was counted last. */
   add(record: ConnectionRecord): void {
-    if (this.#kept.length === mostKept) this.#kept.shift()
-    this.#kept.push([this.#last, { ...record, endedAt: Date.now() }])
+    if (this.#records.length === mostKept) this.#records.shift()
+    this.#records.push([this.#last, { ...record, endedAt: Date.now() }])
   }
 
   /** What has ended since a poll, whose `next` this was; the newest `limit` of it. */
@@ -176,7 +176,7 @@ class Ring {
     const seen = after === undefined ? this.#last : this.#numberIn(after)
     if (seen === undefined)
       return { ended: [], leftOut: 0, gap: true, next, isFull: false }
-    const ended = this.#kept
+    const ended = this.#records
       .slice(-limit)
       .flatMap(([number, one]) => (number > seen ? [one] : []))
     const leftOut = this.#last - seen - ended.length

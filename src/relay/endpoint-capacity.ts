@@ -57,12 +57,17 @@ export class EndpointCapacity<B extends Backend> {
     const counted = this.#memory?.endpoints[index]
     if (counted === undefined || places?.id === counted.id) return counted && places
     if (active > 0) this.hasNewPlaces = true
-    return new EndpointPlaces(counted.id, counted.memory, this.#queues.worker, this.look)
+    return new EndpointPlaces(
+      counted.id,
+      counted.memory,
+      this.#queues.worker,
+      this.checkQueue,
+    )
   }
 
   /** The endpoints are those of now: who waits may have a place, or need none any more. */
   settle(): void {
-    if (this.#memory?.queue !== undefined) return this.look()
+    if (this.#memory?.queue !== undefined) return this.checkQueue()
     this.#queue?.serve()
     this.close()
   }
@@ -154,7 +159,7 @@ export class EndpointCapacity<B extends Backend> {
   }
 
   /** There may be a place for whoever waits. */
-  readonly look = (): void => this.#queue?.placeFreed()
+  readonly checkQueue = (): void => this.#queue?.placeFreed()
 
   #newQueue({ tickets, places }: NonNullable<CapacityMemory['queue']>): ConnectionQueue {
     const balancer = this.#balancer

@@ -151,9 +151,9 @@ export class IdleWatch {
         continue
       }
       const idle = now - watched.movedAt
-      const looked = watched.unsent !== undefined
+      const hasChecked = watched.unsent !== undefined
       const limitMs = watched.limitMs()
-      if (idle >= limitMs || (!looked && idle >= limitMs / 2))
+      if (idle >= limitMs || (!hasChecked && idle >= limitMs / 2))
         quiet.push([connection, watched])
     }
     if (quiet.length > 0 && !this.#judging) void this.#judge(quiet, now)

@@ -383,7 +383,7 @@ class RemoteRelay {
   readonly #remote: Remote<Call, DataPlaneSelf>
   /** What the process knows. */
   #sent: readonly RelayListener[] = []
-  #reads = 0
+  #readNumber = 0
   /** The figures of its listeners as they were sent last, by id. */
   readonly #figures = new Map<string, PackedListener>()
   #turn: Promise<unknown> = Promise.resolve()
@@ -404,8 +404,8 @@ class RemoteRelay {
    * last one travels. Rejects after the next page when it is given up.
    */
   async readStats(givenUp: AbortSignal): Promise<StatsSnapshot> {
-    this.#reads += 1
-    const read = this.#reads
+    this.#readNumber += 1
+    const read = this.#readNumber
     for (;;) {
       const page = (await this.#remote.call({ kind: 'stats', read })) as StatsPage
       // Also of a read that is given up: they are not sent again.
