@@ -8,7 +8,7 @@ import { messageOf } from './measure.ts'
 import { checkOutputs, writeHtml, writeMarkdown } from './outputs.ts'
 import { installPeers } from './peers/install.ts'
 import { listing, planOf } from './plan.ts'
-import { whyNoPinning } from './process/pin.ts'
+import { pinningProblem } from './process/pin.ts'
 import { kill } from './process/signals.ts'
 import { processTree } from './process/usage.ts'
 import { parseRecord } from './record/json.ts'
@@ -40,21 +40,25 @@ const measured = async (options: BenchOptions, io: Io): Promise<number> => {
   if (isToBePrepared()) return inSandbox(options, io)
   // A wrong name is reported before anything is installed or started.
   planOf(options, '')
-  const { kind, why: whyNoSandbox } = await chooseSandbox()
-  const whyLoopback = loopbackWish(options) || whyNoSandbox
+  const { kind, why: sandboxProblem } = await chooseSandbox()
+  const loopbackReason = loopbackWish(options) || sandboxProblem
   if (options.list) {
-    if (whyLoopback !== '') io.out(`Everything on 127.0.0.1: ${whyLoopback}.\n\n`)
-    return listing(options, { kind: whyLoopback === '' ? 'namespaces' : 'loopback' }, io)
+    if (loopbackReason !== '') io.out(`Everything on 127.0.0.1: ${loopbackReason}.\n\n`)
+    return listing(
+      options,
+      { kind: loopbackReason === '' ? 'namespaces' : 'loopback' },
+      io,
+    )
   }
   checkOutputs(options, kind === undefined ? '' : '/run')
-  const whyNotPinned = options.pin ? await whyNoPinning() : ''
-  if (whyNotPinned !== '')
-    throw new Error(`--pin needs CPUs 0 and 1 and taskset: ${whyNotPinned}`)
+  const notPinned = options.pin ? await pinningProblem() : ''
+  if (notPinned !== '')
+    throw new Error(`--pin needs CPUs 0 and 1 and taskset: ${notPinned}`)
   if (options.installPeers) await installPeers(line => io.err(`${line}\n`))
-  if (kind === undefined) return withoutSandbox(options, io, whyLoopback)
+  if (kind === undefined) return withoutSandbox(options, io, loopbackReason)
   const { execPath, execArgv, argv } = process
   return runInSandbox(kind, [execPath, ...execArgv, ...argv.slice(1)], {
-    network: whyLoopback === '' ? 'own' : 'host',
+    network: loopbackReason === '' ? 'own' : 'host',
   })
 }
 
@@ -69,15 +73,15 @@ const loopbackWish = ({ loopback: wished, target, backend }: BenchOptions): stri
 const inSandbox = async (options: BenchOptions, io: Io): Promise<number> => {
   const sandbox = await prepareSandbox()
   const { workDirectory } = sandbox
-  const whyLoopback = loopbackWish(options)
-  const topology = whyLoopback === '' ? await namespaces(sandbox) : loopback()
-  return measureHere({ options, io, topology, workDirectory, whyLoopback })
+  const loopbackReason = loopbackWish(options)
+  const topology = loopbackReason === '' ? await namespaces(sandbox) : loopback()
+  return measureHere({ options, io, topology, workDirectory, loopbackReason })
 }
 
 const withoutSandbox = async (
   options: BenchOptions,
   io: Io,
-  whyLoopback: string,
+  loopbackReason: string,
 ): Promise<number> => {
   const workDirectory = await mkdtemp(join(tmpdir(), 'usher-bench-'))
   // For what its own processes keep in temporary files.
@@ -90,7 +94,7 @@ const withoutSandbox = async (
   process.on('exit', endAll)
   try {
     const topology = loopback()
-    return await measureHere({ options, io, topology, workDirectory, whyLoopback })
+    return await measureHere({ options, io, topology, workDirectory, loopbackReason })
   } finally {
     process.off('exit', endAll)
     await rm(workDirectory, { recursive: true, force: true })

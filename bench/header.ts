@@ -31,11 +31,14 @@ export const headerOf = async (
 })
 
 const settingOf = (
-  { options, topology, whyLoopback }: Setup,
+  { options, topology, loopbackReason }: Setup,
   { rounds, seconds }: Plan,
   { generator, backend }: Tools,
 ): RunRecord['setting'] => [
-  ['Topology', topology.description + (whyLoopback === '' ? '' : ` (${whyLoopback})`)],
+  [
+    'Topology',
+    topology.description + (loopbackReason === '' ? '' : ` (${loopbackReason})`),
+  ],
   ['Rounds', `${rounds} of ${seconds} s for each target, by turns; medians`],
   [
     'HTTP load',

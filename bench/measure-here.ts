@@ -56,7 +56,7 @@ const possible = async (targets: readonly Target[], topology: Topology) => {
   const leftOut: LeftOut[] = []
   const can: Target[] = []
   for (const target of targets) {
-    const why = await target.whyNot(topology)
+    const why = await target.unsupportedReason(topology)
     if (why === '') can.push(target)
     else leftOut.push({ name: target.name, why })
   }

@@ -112,7 +112,7 @@ class Course {
 
   async run(): Promise<void> {
     const { plan, signal } = this.#measuring
-    const why = this.#scenario.whyNot?.() ?? ''
+    const why = this.#scenario.unsupportedReason?.() ?? ''
     if (why !== '') return void this.leftOut.push({ name: 'all of it', why })
     const prepared = await this.#prepare()
     if (prepared === undefined) return

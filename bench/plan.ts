@@ -61,7 +61,7 @@ export const listing = async (
   const plan = planOf(options, '')
   const rows: string[][] = []
   for (const target of plan.targets) {
-    const why = await target.whyNot(topology)
+    const why = await target.unsupportedReason(topology)
     rows.push([target.name, target.title, why === '' ? '' : `left out: ${why}`])
   }
   out(`Targets:\n${indented(rows)}\n\n`)
@@ -69,8 +69,8 @@ export const listing = async (
   return 0
 }
 
-const scenarioRow = ({ group, name, title, whyNot }: Scenario): string[] => {
-  const why = whyNot?.() ?? ''
+const scenarioRow = ({ group, name, title, unsupportedReason }: Scenario): string[] => {
+  const why = unsupportedReason?.() ?? ''
   return [group, name, title, why === '' ? '' : `left out: ${why}`]
 }
 

@@ -15,5 +15,5 @@ export interface Setup {
   /** For configurations and sockets; its maker removes it. */
   readonly workDirectory: string
   /** Why it is not measured in namespaces; '' when it is. */
-  readonly whyLoopback: string
+  readonly loopbackReason: string
 }

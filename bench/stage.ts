@@ -115,7 +115,7 @@ export class Stage {
       generator: this.#parts.httpGenerator,
       to: service => {
         const to = running.addressOf(service)
-        if (to === undefined) throw new NotOffered(whyNotOffered(service))
+        if (to === undefined) throw new NotOffered(notOfferedReason(service))
         return to
       },
       load: (traffic, window = seconds) => this.#load(running, traffic, window),
@@ -163,7 +163,7 @@ const endOf = async (actor: Actor | undefined): Promise<void> => {
   await actor?.site?.stop()
 }
 
-const whyNotOffered = (service: string): string =>
+const notOfferedReason = (service: string): string =>
   service === 'udp' ? 'it carries no UDP' : `it does not lead to ${service}`
 
 /** What a target plays: the services that it was started with. */

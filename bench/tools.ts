@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process'
 import type { HttpGenerator } from './load/question.ts'
 import { nginxProgram } from './targets/nginx.ts'
-import { whyNoProgram } from './targets/program.ts'
+import { programProblem } from './targets/program.ts'
 
 /** What the load is made with and goes to: Debian's programs where they are installed. */
 export interface Tools {
@@ -15,7 +15,7 @@ export const chooseTools = async (): Promise<Tools> => {
   const wrkVersion = await versionOfWrk()
   return {
     generator: wrkVersion === '' ? 'own' : 'wrk',
-    backend: (await whyNoProgram(nginxProgram)) === '' ? 'nginx' : 'own',
+    backend: (await programProblem(nginxProgram)) === '' ? 'nginx' : 'own',
     wrkVersion,
   }
 }

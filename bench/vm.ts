@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { writeResults } from './outputs.ts'
 import { parseRecord } from './record/json.ts'
 import type { RunRecord } from './record/record.ts'
-import { whyNoMachine } from '../test/booted-kernel/kernel.ts'
+import { machineProblem } from '../test/booted-kernel/kernel.ts'
 import {
   type Launched,
   type Machine,
@@ -39,7 +39,7 @@ const program = fileURLToPath(new URL('../dist/cli/main.js', import.meta.url))
 const outputThere = '/mnt/results'
 
 const main = async (argv: readonly string[]): Promise<number> => {
-  const why = whyNoMachine()
+  const why = machineProblem()
   if (why !== '') {
     console.error(`bench:vm: ${why}`)
     return 1

@@ -69,7 +69,7 @@ const makePrefix = (): void => {
 }
 
 /** '' when there is all that it takes, else what is missing. */
-const whyNot = (): string => {
+const wineProblem = (): string => {
   if (`${process.platform}-${process.arch}` !== 'linux-x64') return 'not Linux on x86-64'
   spawnSync('bash', ['scripts/test-packages.sh', '--wine'], { stdio: 'inherit' })
   if (spawnSync('wine', ['--version']).status !== 0) return 'wine is not installed'
@@ -80,7 +80,7 @@ const whyNot = (): string => {
   return existsSync(prefix) ? '' : 'wine made no prefix'
 }
 
-const missing = whyNot()
+const missing = wineProblem()
 if (missing !== '') {
   console.log(`Windows' Node in wine: skipped: ${missing}`)
   process.exit()

@@ -12,7 +12,7 @@ import { freeTcpPort } from '../../test/support/ports.ts'
 import type { CrowdQuestion } from './crowd-main.ts'
 
 /** One answer, or one that was taken as a whole. */
-export interface Look {
+export interface Request {
   readonly ms: number
   readonly bytes: number
   /** The longest time for which Usher's event loop stood still meanwhile. */
@@ -21,7 +21,7 @@ export interface Look {
 
 export interface AdminFigures {
   /** By what was asked: as often as it was. */
-  readonly looks: ReadonlyMap<string, readonly Look[]>
+  readonly requests: ReadonlyMap<string, readonly Request[]>
   /** Milliseconds of answers to /healthz, alone and with the crowd; of those that failed Infinity. */
   readonly healthzMs: {
     readonly alone: readonly number[]
@@ -63,13 +63,13 @@ export const measureAdmin = async (
     closers.push(() => usher.stop())
     await usher.serving
     await sleep(2000, undefined, { signal })
-    const looks = new Map<string, readonly Look[]>()
-    for (const [name, take] of waysToLook(metrics)) {
+    const requests = new Map<string, readonly Request[]>()
+    for (const [name, take] of waysToRequest(metrics)) {
       say(`admin: ${name}`)
-      const found: Look[] = []
+      const found: Request[] = []
       for (let round = 0; round < rounds && !signal.aborted; round += 1)
-        found.push(await lookOnce(usher, take))
-      looks.set(name, found)
+        found.push(await requestOnce(usher, take))
+      requests.set(name, found)
     }
     say('admin: /healthz alone')
     const alone = await askHealthz(healthz, signal)
@@ -85,7 +85,7 @@ export const measureAdmin = async (
     await crowd.ask(question, answerWithinMs)
     say('admin: /healthz beside a crowd')
     await sleep(1000, undefined, { signal })
-    return { looks, healthzMs: { alone, crowd: await askHealthz(healthz, signal) } }
+    return { requests, healthzMs: { alone, crowd: await askHealthz(healthz, signal) } }
   } finally {
     for (const close of closers.toReversed()) await close()
   }
@@ -94,7 +94,7 @@ export const measureAdmin = async (
 /** Each gives the bytes that came. */
 type Take = () => Promise<number>
 
-const waysToLook = (
+const waysToRequest = (
   metrics: number,
 ): readonly (readonly [name: string, take: Take])[] => [
   ['/status', () => bytesOf(metrics, '/status')],
@@ -103,7 +103,7 @@ const waysToLook = (
   ['usher status', () => bytesPrinted(metrics, 'status')],
 ]
 
-const lookOnce = async (usher: UsherProcess, take: Take): Promise<Look> => {
+const requestOnce = async (usher: UsherProcess, take: Take): Promise<Request> => {
   const from = unixNow()
   const startedAt = performance.now()
   const bytes = await take()

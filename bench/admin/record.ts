@@ -3,14 +3,14 @@ import { lower, percentiles } from '../control/metrics.ts'
 import type { ControlOptions } from '../control/options.ts'
 import { usherName } from '../control/record.ts'
 import type { Outcome, Sample, ScenarioRecord } from '../record/record.ts'
-import type { AdminFigures, Look } from './measure.ts'
+import type { AdminFigures, Request } from './measure.ts'
 
 /** Looks at what Usher does, one scenario for each way, and probes beside a crowd. */
 export const adminScenarios = (
-  { looks, healthzMs }: AdminFigures,
+  { requests, healthzMs }: AdminFigures,
   { services }: Pick<ControlOptions, 'services'>,
 ): readonly ScenarioRecord[] => [
-  ...[...looks].map(([name, found]) => lookScenario(name, found, services)),
+  ...[...requests].map(([name, found]) => requestScenario(name, found, services)),
   probeScenario('alone', '/healthz, alone', healthzMs.alone),
   probeScenario(
     'crowd',
@@ -19,9 +19,9 @@ export const adminScenarios = (
   ),
 ]
 
-const lookScenario = (
+const requestScenario = (
   name: string,
-  found: readonly Look[],
+  found: readonly Request[],
   services: number,
 ): ScenarioRecord => ({
   name: `admin-${name.replaceAll(/[^a-z]+/g, '-').replace(/^-/, '')}`,

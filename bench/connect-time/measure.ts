@@ -1,5 +1,5 @@
 import { type Child, programBeside, startChild } from '../process/child.ts'
-import { joining, makeCgroup, removeCgroup, whyNoCgroup } from '../process/cgroup.ts'
+import { joining, makeCgroup, removeCgroup, cgroupProblem } from '../process/cgroup.ts'
 import { messageOf } from '../measure.ts'
 import type { ChangesDone, DeadDone, FirstDone, LedQuestion } from './protocol.ts'
 
@@ -35,7 +35,7 @@ export const measureLed = async (
     changes: [] as ChangesDone[],
     dead: [] as DeadDone[],
   }
-  const why = whyNoCgroup()
+  const why = cgroupProblem()
   if (why !== '') return { ...figures, reason: why }
   try {
     for (let round = 0; round < rounds && !signal.aborted; round += 1) {

@@ -39,7 +39,7 @@ export interface UsherProcess {
   stop(): Promise<void>
 }
 
-const lookEveryMs = 50
+const pollEveryMs = 50
 const nothing: Usage = { cpuSeconds: 0, rssBytes: 0 }
 
 const mode = ['--proxy-mode', 'userspace', '--capture', 'none']
@@ -70,18 +70,18 @@ export const startUsher = (flags: readonly string[]): UsherProcess => {
   const blocks: LoopBlock[] = []
   const complaints: string[] = []
   readLines(child.stdio[3] as Readable, text => {
-    const told = JSON.parse(text) as Told
-    if (told.kind === 'applied') applied.push(told)
-    else blocks.push(told)
+    const reported = JSON.parse(text) as Reported
+    if (reported.kind === 'applied') applied.push(reported)
+    else blocks.push(reported)
   })
   const serving = servingOf(child, complaints)
   // It may fail while there is no await on it.
   serving.catch(() => undefined)
   const usage = (): Usage => readUsage(processTree(pid)) ?? nothing
   let peakRss = 0
-  const looking = setInterval(() => {
+  const polling = setInterval(() => {
     peakRss = Math.max(peakRss, usage().rssBytes)
-  }, lookEveryMs)
+  }, pollEveryMs)
   return {
     pid,
     startedAt,
@@ -92,13 +92,13 @@ export const startUsher = (flags: readonly string[]): UsherProcess => {
     usage,
     peakRssBytes: () => peakRss,
     stop: async () => {
-      clearInterval(looking)
+      clearInterval(polling)
       await stopProcess(child)
     },
   }
 }
 
-type Told =
+type Reported =
   ({ readonly kind: 'applied' } & Applied) | ({ readonly kind: 'loop' } & LoopBlock)
 
 interface LogRecord {

@@ -24,7 +24,7 @@ export const measureIdle = async (
   const line = lineTo(to, path)
   const wanted = Math.min(connections, freeDescriptors())
   await warmUp(line, wanted, errors)
-  const before = look(pids)
+  const before = snapshot(pids)
   const watch = watchCpu(pids)
   const idle = new IdleConnections(line, wanted, errors)
   try {
@@ -32,7 +32,7 @@ export const measureIdle = async (
     await sleep(settleMs)
     const watched = watch()
     const done = idle.opened
-    const memory = growth(before, look(pids), done)
+    const memory = growth(before, snapshot(pids), done)
     return {
       done,
       ...watched,
@@ -61,14 +61,18 @@ const warmUp = async (line: Line, wanted: number, errors: ErrorCounts): Promise<
   await sleep(settleMs)
 }
 
-const look = (pids: Pids) => ({
+const snapshot = (pids: Pids) => ({
   user: readUsage(pids.proxy)?.rssBytes,
   kernel: kernelBytes(),
 })
 
-type Look = ReturnType<typeof look>
+type Snapshot = ReturnType<typeof snapshot>
 
-const growth = (before: Look, after: Look, opened: number): LoadAnswer['memory'] => {
+const growth = (
+  before: Snapshot,
+  after: Snapshot,
+  opened: number,
+): LoadAnswer['memory'] => {
   const [user, kernel] = [after.user, after.kernel]
   if (user === undefined || kernel === undefined || opened === 0) return undefined
   if (before.user === undefined || before.kernel === undefined) return undefined

@@ -17,9 +17,9 @@ export type Watched = Pick<
 
 /** Reads the CPU times from now on; the function returned tells what came of it. */
 export const watchCpu = (pids: Pids): (() => Watched) => {
-  const before = look(pids)
+  const before = snapshot(pids)
   return () => {
-    const after = look(pids)
+    const after = snapshot(pids)
     const seconds = (after.at - before.at) / 1000
     const generator = after.generator - before.generator
     const each = after.backends.map((cpu, index) =>
@@ -85,7 +85,7 @@ const withoutNeedlessTried = <T extends Pick<LoadAnswer, 'done' | 'tried'>>(
   return tried === undefined || tried <= found.done ? others : { ...others, tried }
 }
 
-const look = (pids: Pids) => ({
+const snapshot = (pids: Pids) => ({
   at: performance.now(),
   machine: machineBusySeconds(),
   generator: ownCpuSeconds(),

@@ -57,8 +57,8 @@ const resultOf = (child: ChildProcess, timeoutMs: number): Promise<ToolResult> =
     child.once('close', (code, signal) => {
       clearTimeout(timer)
       const { output, errors } = texts
-      const said = `${errors}\n${output}`.split('\n').find(line => line.trim() !== '')
-      const ended = said?.trim() ?? `ended with ${code ?? signal}`
+      const message = `${errors}\n${output}`.split('\n').find(line => line.trim() !== '')
+      const ended = message?.trim() ?? `ended with ${code ?? signal}`
       const failure = code === 0 ? '' : ended
       resolve({
         output,

@@ -192,7 +192,7 @@ const costOf = async (
   const done = (await sync.ask(question, answerWithinMs)) as SyncDone
   let [toolMs, lines, peakRssBytes] = [0, 0, 0]
   for (const call of done.calls) {
-    if (onlyLooks(call)) continue
+    if (onlyReads(call)) continue
     const alone = (await replay.ask(call, answerWithinMs)) as ReplayDone
     if (call.input === '') continue
     toolMs += alone.ms
@@ -205,7 +205,7 @@ const costOf = async (
 }
 
 /** To run it once more would change nothing. */
-const onlyLooks = ({ command, args, input }: ToolCall): boolean =>
+const onlyReads = ({ command, args, input }: ToolCall): boolean =>
   input === '' &&
   (command === 'cat' ||
     command.endsWith('-save') ||

@@ -41,7 +41,7 @@ const endedCpuMs = (): number => {
 }
 
 /** How often a tool's memory is looked at, in milliseconds. */
-const lookMs = 5
+const sampleMs = 5
 
 /**
  * Follows the most memory that a process has had. What it takes in its last 5 ms may be missed;
@@ -49,8 +49,8 @@ const lookMs = 5
  */
 export const watchMemory = (pid: number | undefined) => {
   let peak = 0
-  const look = (): void => void (peak = Math.max(peak, peakRssBytes(pid)))
-  const timer = setInterval(look, lookMs)
+  const sample = (): void => void (peak = Math.max(peak, peakRssBytes(pid)))
+  const timer = setInterval(sample, sampleMs)
   return { peak: () => peak, stop: () => clearInterval(timer) }
 }
 

@@ -13,7 +13,7 @@ const root = (): string | undefined =>
 const firstNamespace = /^\s*0\s+0\s+4294967295\s*$/
 
 /** Why no programs can be put at a cgroup of the bench's own; '' when they can. */
-export const whyNoCgroup = (): string => {
+export const cgroupProblem = (): string => {
   if (process.platform !== 'linux') return `${process.platform} has no cgroups`
   if (process.getuid?.() !== 0) return 'BPF programs at a cgroup take root'
   if (!firstNamespace.test(readFileSync('/proc/self/uid_map', 'utf8')))

@@ -7,7 +7,7 @@ export const pinProcess = async (pid: number, cpu: number): Promise<void> => {
 }
 
 /** Why client and proxy can't have a CPU each here; '' when they can. */
-export const whyNoPinning = async (): Promise<string> => {
+export const pinningProblem = async (): Promise<string> => {
   try {
     for (const cpu of ['0', '1'])
       await promisify(execFile)('taskset', ['-c', cpu, process.execPath, '--version'])

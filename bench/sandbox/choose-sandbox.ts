@@ -40,9 +40,9 @@ export const chooseSandbox = async (
   if (platform !== 'linux') return no(`${platform} has no network namespaces`)
   const missing = await missingPrograms(run)
   if (missing.length > 0) return no(`not installed: ${missing.join(', ')}`)
-  const asRoot = await whyNot(run, 'root')
+  const asRoot = await sandboxProblem(run, 'root')
   if (asRoot === '') return { kind: 'root', why: '' }
-  const asUser = await whyNot(run, 'user')
+  const asUser = await sandboxProblem(run, 'user')
   if (asUser === '') return { kind: 'user', why: '' }
   return no(`network namespaces can't be made here: ${refusal(asRoot, asUser)}`)
 }
@@ -70,7 +70,7 @@ const isMissing = async (run: RunTool, program: string): Promise<boolean> => {
   }
 }
 
-const whyNot = async (run: RunTool, kind: SandboxKind): Promise<string> => {
+const sandboxProblem = async (run: RunTool, kind: SandboxKind): Promise<string> => {
   const [command = '', ...args] = sandboxCommand(kind)
   try {
     await run(command, [...args, '/bin/sh', '-c', trial], { timeoutMs: tryForMs })

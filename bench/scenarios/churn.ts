@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Endpoint } from '../services.ts'
 import { everyRelay, failedShare, milliseconds, percent, sampleOf } from './metrics.ts'
-import { type Run, type Scenario, whyNotGiven } from './scenario.ts'
+import { type Run, type Scenario, notGivenReason } from './scenario.ts'
 
 const changesPerSecond = 20
 const connectionsPerSecond = 500
@@ -64,7 +64,7 @@ export const churn: Scenario = {
   leavesOut: target =>
     target.kind === 'direct' || target.kind === 'floor'
       ? 'its endpoints are fixed'
-      : whyNotGiven(target),
+      : notGivenReason(target),
   expectedSeconds: window => window + 2,
   run: async run => {
     const stop = startChanging(run)

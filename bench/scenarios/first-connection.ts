@@ -1,7 +1,7 @@
 import type { BenchService } from '../services.ts'
 import { readUsage } from '../process/usage.ts'
 import { milliseconds, sampleOf } from './metrics.ts'
-import { type Backends, type Scenario, whyNotGiven } from './scenario.ts'
+import { type Backends, type Scenario, notGivenReason } from './scenario.ts'
 
 /** Of so many Services at most each is dialled once in a run. */
 const mostDialled = 200
@@ -62,7 +62,7 @@ const firstConnection = (count: number): Scenario => ({
   // A single dial says little, and takes no time.
   ...(count > 1 && { mostRounds: 3 }),
   leavesOut: target =>
-    target.kind === 'floor' ? 'it knows no Services' : whyNotGiven(target),
+    target.kind === 'floor' ? 'it knows no Services' : notGivenReason(target),
   expectedSeconds: () => 2 + count / 1000,
   run: async run => {
     const answer = await run.load({

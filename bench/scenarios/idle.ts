@@ -1,6 +1,6 @@
 import type { Metric } from '../record/record.ts'
 import { sampleOf } from './metrics.ts'
-import { type Run, type Scenario, whyNotGiven } from './scenario.ts'
+import { type Run, type Scenario, notGivenReason } from './scenario.ts'
 
 const connections = 4000
 
@@ -36,7 +36,7 @@ export const idle: Scenario = {
   fresh: true,
   mostRounds: 3,
   leavesOut: target =>
-    target.kind === 'direct' ? 'there is no proxy to measure' : whyNotGiven(target),
+    target.kind === 'direct' ? 'there is no proxy to measure' : notGivenReason(target),
   prepare: async runsOf => {
     const [direct] = await runsOf(({ kind }) => kind === 'direct')
     if (direct === undefined)

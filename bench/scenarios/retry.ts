@@ -1,5 +1,5 @@
 import { everyRelay, failedShare, milliseconds, percent, sampleOf } from './metrics.ts'
-import { type Run, type Scenario, whyNotGiven } from './scenario.ts'
+import { type Run, type Scenario, notGivenReason } from './scenario.ts'
 
 const perSecond = 200
 const timeoutMs = 5000
@@ -48,7 +48,7 @@ export const retry: Scenario = {
   leavesOut: target =>
     target.kind === 'direct'
       ? 'a client that dials an endpoint itself has no other'
-      : whyNotGiven(target),
+      : notGivenReason(target),
   expectedSeconds: window => 2 * window + 2.5,
   run: async run => {
     await visits(run, 'healthy', warmUpSeconds)

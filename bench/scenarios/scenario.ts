@@ -21,7 +21,7 @@ export interface Scenario {
   /** The only targets that have to do with it; all without it. */
   readonly targets?: readonly string[]
   /** Why nothing of it can be measured here, such as a server that isn't installed; or ''. */
-  readonly whyNot?: () => string
+  readonly unsupportedReason?: () => string
   /** In place of the standard services. */
   readonly services?: (backends: Backends) => readonly BenchService[]
   /** Which of those to wait for until they serve; all without it. */
@@ -68,7 +68,7 @@ export interface Site {
 }
 
 /** For scenarios that need to start a target, to know its processes, or to change it. */
-export const whyNotGiven = ({ kind }: Candidate): string =>
+export const notGivenReason = ({ kind }: Candidate): string =>
   kind === 'given' ? 'it was not started by the bench' : ''
 
 /** What is known of a target before it is started. */

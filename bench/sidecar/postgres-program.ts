@@ -11,7 +11,7 @@ export const postgresBin = (): string => {
 }
 
 /** Why no PostgreSQL can be started here; '' when it can. */
-export const whyNoPostgres = (): string =>
+export const postgresProblem = (): string =>
   postgresBin() === '' ? 'PostgreSQL is not installed (Debian package postgresql)' : ''
 
 /** Has no files that a server could harm. */

@@ -9,7 +9,7 @@ export const direct: Target = {
   name: 'direct',
   title: 'no proxy: the client dials a backend',
   kind: 'direct',
-  whyNot: async () => '',
+  unsupportedReason: async () => '',
   start: order => {
     const firsts = order.services.flatMap(({ name, endpoints: [first] }) =>
       first === undefined ? [] : [[name, first] as const],
@@ -54,7 +54,7 @@ export const givenTarget = (
     name,
     title: `what answers at ${protocol === 'TCP' ? '' : 'udp://'}${joinHostPort(address, port)}`,
     kind: 'given',
-    whyNot: async () => '',
+    unsupportedReason: async () => '',
     start: order => startNothing(name, order, addresses),
   }
 }

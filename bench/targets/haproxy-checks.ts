@@ -4,7 +4,7 @@ import type { BenchService, Care, CheckKind, Endpoint } from '../services.ts'
 import { haproxyProgram, type PeerOptions } from './haproxy.ts'
 import { endpointChanges } from './endpoint-changes.ts'
 import { nodePorts } from './node-ports.ts'
-import { whyNoProgram } from './program.ts'
+import { programProblem } from './program.ts'
 import { startProxy } from './start-proxy.ts'
 import { shownPart, targetDirectory } from './target-directory.ts'
 import type { Order, Target } from './target.ts'
@@ -22,7 +22,7 @@ export const haproxyChecksTarget = (options: HaproxyChecksOptions): Target => {
     title: `HAProxy, mode tcp, one thread, ${onlyTcp ? 'tcp-check' : 'checks by protocol'}`,
     kind: 'peer',
     mainlyFor: ['sidecar'],
-    whyNot: () => whyNoProgram(haproxyProgram),
+    unsupportedReason: () => programProblem(haproxyProgram),
     start: order => start(order, options),
   }
 }

@@ -4,7 +4,7 @@ import type { Endpoint } from '../services.ts'
 import { haproxyConfig, type HaproxyService, slotsFor } from './haproxy-config.ts'
 import { planSlots, runHaproxyCommands } from './haproxy-servers.ts'
 import { nodePorts } from './node-ports.ts'
-import { type Program, whyNoProgram } from './program.ts'
+import { type Program, programProblem } from './program.ts'
 import { startProxy } from './start-proxy.ts'
 import type { Order, Target } from './target.ts'
 import { shownPart, targetDirectory } from './target-directory.ts'
@@ -37,7 +37,7 @@ export const haproxyTarget = (options: HaproxyOptions): Target => {
     title: `HAProxy, mode tcp, one thread, ${splicing}`,
     kind: 'peer',
     ...(mainlyFor && { mainlyFor }),
-    whyNot: () => whyNoProgram({ ...haproxyProgram, command }),
+    unsupportedReason: () => programProblem({ ...haproxyProgram, command }),
     start: order => start(order, command, options),
   }
 }

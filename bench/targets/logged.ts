@@ -6,12 +6,12 @@ import { haproxyConfig } from './haproxy-config.ts'
 import { haproxyProgram } from './haproxy.ts'
 import { nodePorts } from './node-ports.ts'
 import { freePorts } from './probe.ts'
-import { whyNoProgram } from './program.ts'
+import { programProblem } from './program.ts'
 import { ProxyProcess } from './proxy-process.ts'
 import { startProxy } from './start-proxy.ts'
 import { shownPart, targetDirectory } from './target-directory.ts'
 import type { Order, RunningTarget, Target } from './target.ts'
-import { ownCommand, whyNoUsher } from './usher-program.ts'
+import { ownCommand, usherProblem } from './usher-program.ts'
 
 /** Where a line for each connection goes. */
 export type LogTo = 'file' | 'syslog'
@@ -24,7 +24,7 @@ export const loggedSidecar = (workDir: string, to: LogTo): Target => ({
   title: `usher sidecar, accessLog: tcplog, to ${to}`,
   kind: 'usher',
   mainlyFor: ['sidecar'],
-  whyNot: async () => whyNoUsher({}),
+  unsupportedReason: async () => usherProblem({}),
   start: order => withReceiver(order, to, syslog => startSidecar(order, workDir, syslog)),
 })
 
@@ -34,7 +34,7 @@ export const loggedHaproxy = (workDir: string, to: LogTo): Target => ({
   title: `HAProxy, mode tcp, one thread, splice-auto, option tcplog, to ${to}`,
   kind: 'peer',
   mainlyFor: ['sidecar'],
-  whyNot: () => whyNoProgram(haproxyProgram),
+  unsupportedReason: () => programProblem(haproxyProgram),
   start: order => withReceiver(order, to, syslog => startHaproxy(order, workDir, syslog)),
 })
 

@@ -5,7 +5,7 @@ import { endpointChanges } from './endpoint-changes.ts'
 import type { PeerOptions } from './haproxy.ts'
 import { nginxConfig, type NginxService } from './nginx-config.ts'
 import { nodePorts } from './node-ports.ts'
-import { outputOf, type Program, whyNoProgram } from './program.ts'
+import { outputOf, type Program, programProblem } from './program.ts'
 import { startProxy } from './start-proxy.ts'
 import { shownPart, targetDirectory } from './target-directory.ts'
 import type { Order, Target } from './target.ts'
@@ -24,12 +24,12 @@ export const nginxTarget = ({
   name: 'nginx',
   title: 'nginx stream, one worker',
   kind: 'peer',
-  whyNot: () => whyNot(command),
+  unsupportedReason: () => nginxProblem(command),
   start: order => start(order, workDir, command),
 })
 
-const whyNot = async (command: string): Promise<string> => {
-  const why = await whyNoProgram({ ...nginxProgram, command })
+const nginxProblem = async (command: string): Promise<string> => {
+  const why = await programProblem({ ...nginxProgram, command })
   if (why !== '') return why
   return (await nginxStreamModule(command)) === undefined
     ? `${command} has no stream module (Debian package libnginx-mod-stream)`

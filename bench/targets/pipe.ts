@@ -12,7 +12,7 @@ export const pipeTarget = (workDir: string): Target => ({
   name: 'pipe',
   title: 'a bare pipe in Node: the least that a relay can be',
   kind: 'floor',
-  whyNot: async () => '',
+  unsupportedReason: async () => '',
   start: async order => {
     const directory = await targetDirectory(workDir, 'pipe')
     const addresses = await nodePorts(order.lane, order.services)

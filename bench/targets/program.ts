@@ -23,7 +23,7 @@ export const outputOf = (command: string, args: readonly string[]): Promise<stri
   })
 
 /** Why a program can't be run here, '' when it can: it is tried. */
-export const whyNoProgram = async (program: Program): Promise<string> => {
+export const programProblem = async (program: Program): Promise<string> => {
   const { command, versionArgs, packageName } = program
   try {
     await outputOf(command, versionArgs)

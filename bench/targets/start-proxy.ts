@@ -37,10 +37,12 @@ export const startProxy = async (order: Order, proxy: Proxy): Promise<RunningTar
     await process.stop()
     await rm(proxy.directory, { recursive: true, force: true })
   }
-  const why = await whyNotServing(order, proxy, process).catch(async (error: unknown) => {
-    await stop()
-    throw error
-  })
+  const why = await servingProblem(order, proxy, process).catch(
+    async (error: unknown) => {
+      await stop()
+      throw error
+    },
+  )
   if (why !== '') {
     await stop()
     if (order.signal.aborted) throw new Error(`${proxy.name} is not waited for any more`)
@@ -62,7 +64,7 @@ export const startProxy = async (order: Order, proxy: Proxy): Promise<RunningTar
   }
 }
 
-const whyNotServing = (
+const servingProblem = (
   order: Order,
   proxy: Proxy,
   process: ProxyProcess,

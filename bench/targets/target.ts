@@ -13,7 +13,7 @@ export interface Target {
    */
   readonly mainlyFor?: readonly string[]
   /** Why it can't be measured here, such as that it isn't installed; '' when it can. */
-  whyNot(topology: Pick<Topology, 'kind'>): Promise<string>
+  unsupportedReason(topology: Pick<Topology, 'kind'>): Promise<string>
   /**
    * Starts it on its node in front of `services` and waits until clients are served by all
    * of `awaited` (by name; all of them without it).

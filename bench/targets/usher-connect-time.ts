@@ -1,13 +1,18 @@
 import { join } from 'node:path'
 import { nativeCalls } from '../native-calls.ts'
-import { whyNoCgroup } from '../process/cgroup.ts'
+import { cgroupProblem } from '../process/cgroup.ts'
 import type { Topology } from '../topology/topology.ts'
 import { type LedClients, openLedClients } from './led-clients.ts'
 import { pageIn } from './probe.ts'
-import { type Program, whyNoProgram } from './program.ts'
+import { type Program, programProblem } from './program.ts'
 import type { Order, RunningTarget, Target } from './target.ts'
 import { empty } from './usher-mode.ts'
-import { clusterIps, startUsher, type UsherProgram, whyNoUsher } from './usher-program.ts'
+import {
+  clusterIps,
+  startUsher,
+  type UsherProgram,
+  usherProblem,
+} from './usher-program.ts'
 
 export interface ConnectTimeOptions extends Omit<UsherProgram, 'name' | 'command'> {
   /** What carries clients elsewhere, beside those that are led; nothing without it. */
@@ -26,7 +31,7 @@ export const connectTimeTarget = (options: ConnectTimeOptions): Target => {
     title: `usher run --connect-time on ${modeFlags(beside).join(' ')}: the client's own connect leads to an endpoint`,
     kind: 'usher',
     ...(mainlyFor && { mainlyFor }),
-    whyNot: topology => whyNot(beside, topology),
+    unsupportedReason: topology => connectTimeProblem(beside, topology),
     start: order => start({ ...options, name }, order),
   }
 }
@@ -41,19 +46,19 @@ const tools: Readonly<Record<Beside, Program>> = {
   nftables: { command: 'nft', versionArgs: ['--version'], packageName: 'nftables' },
 }
 
-const whyNot = async (
+const connectTimeProblem = async (
   beside: Beside | undefined,
   { kind }: Pick<Topology, 'kind'>,
 ): Promise<string> => {
-  const notBuilt = whyNoUsher({})
+  const notBuilt = usherProblem({})
   if (notBuilt !== '') return notBuilt
   if (kind !== 'namespaces')
     return 'a client that is led needs a ClusterIP, so it needs network namespaces'
-  const whyNoGroup = whyNoCgroup()
-  if (whyNoGroup !== '') return whyNoGroup
+  const noGroup = cgroupProblem()
+  if (noGroup !== '') return noGroup
   const native = nativeCalls()
   if (typeof native === 'string') return native
-  return beside === undefined ? '' : whyNoProgram(tools[beside])
+  return beside === undefined ? '' : programProblem(tools[beside])
 }
 
 /** No other process is in this network namespace. */

@@ -2,14 +2,14 @@ import { existsSync } from 'node:fs'
 import { runTool } from '#usher/kernel/run-tool'
 import type { Lane, Topology } from '../topology/topology.ts'
 import { pageIn } from './probe.ts'
-import { type Program, whyNoProgram } from './program.ts'
+import { type Program, programProblem } from './program.ts'
 import type { Order, RunningTarget, Target } from './target.ts'
 import {
   clusterIps,
   ownCommand,
   startUsher,
   type UsherProgram,
-  whyNoUsher,
+  usherProblem,
 } from './usher-program.ts'
 
 /** The modes in which the kernel carries the traffic, and Usher only its rules. */
@@ -32,7 +32,7 @@ export const usherModeTarget = ({
     title: `usher run --proxy-mode ${mode}: the kernel carries, Usher's process does not`,
     kind: 'usher',
     ...(mainlyFor && { mainlyFor }),
-    whyNot: topology => whyNot(mode, topology),
+    unsupportedReason: topology => modeProblem(mode, topology),
     start: order => start({ name, workDir }, mode, order),
   }
 }
@@ -62,18 +62,18 @@ const tools: Readonly<Record<KernelMode, readonly Program[]>> = {
 /** Is there as soon as ip_vs is, in every network namespace. */
 const ipvsFile = '/proc/net/ip_vs'
 
-const whyNot = async (
+const modeProblem = async (
   mode: KernelMode,
   topology: Pick<Topology, 'kind'>,
 ): Promise<string> => {
-  const notBuilt = whyNoUsher({})
+  const notBuilt = usherProblem({})
   if (notBuilt !== '') return notBuilt
   if (topology.kind !== 'namespaces')
     return `mode ${mode} changes the host, so it needs network namespaces`
   // Modules are the host's, so they are not loaded from here.
   if (mode === 'ipvs' && !existsSync(ipvsFile))
     return 'no ip_vs in this kernel; where there is a module, `modprobe ip_vs` loads it'
-  const reasons = await Promise.all(tools[mode].map(whyNoProgram))
+  const reasons = await Promise.all(tools[mode].map(programProblem))
   return reasons.find(reason => reason !== '') ?? ''
 }
 

@@ -31,7 +31,7 @@ export const ownCommand = (): readonly string[] => {
 }
 
 /** Why it can't be started; '' when it can. */
-export const whyNoUsher = ({ command }: Pick<UsherProgram, 'command'>): string => {
+export const usherProblem = ({ command }: Pick<UsherProgram, 'command'>): string => {
   const program = ownCommand()[1] ?? ''
   return command === undefined && !existsSync(program)
     ? `${program} is missing: build it with \`npm run build\``

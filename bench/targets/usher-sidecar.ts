@@ -7,7 +7,7 @@ import { nodePorts } from './node-ports.ts'
 import { startProxy } from './start-proxy.ts'
 import { shownPart, targetDirectory } from './target-directory.ts'
 import type { Order, Target } from './target.ts'
-import { ownCommand, whyNoUsher } from './usher-program.ts'
+import { ownCommand, usherProblem } from './usher-program.ts'
 
 export interface SidecarOptions {
   readonly name: string
@@ -37,7 +37,7 @@ export const sidecarTarget = (options: SidecarOptions): Target => {
     title: `usher sidecar --config, ${how.join(' ')}`,
     kind: 'usher',
     mainlyFor: ['sidecar'],
-    whyNot: async () => whyNoUsher({}),
+    unsupportedReason: async () => usherProblem({}),
     start: order => start(order, options),
   }
 }

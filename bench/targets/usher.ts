@@ -3,9 +3,14 @@ import type { Endpoint } from '../services.ts'
 import type { Lane, Topology } from '../topology/topology.ts'
 import { nativeCalls } from '../native-calls.ts'
 import { nodePorts } from './node-ports.ts'
-import { type Program, whyNoProgram } from './program.ts'
+import { type Program, programProblem } from './program.ts'
 import type { Order, Target } from './target.ts'
-import { clusterIps, startUsher, type UsherProgram, whyNoUsher } from './usher-program.ts'
+import {
+  clusterIps,
+  startUsher,
+  type UsherProgram,
+  usherProblem,
+} from './usher-program.ts'
 
 export type BenchCapture = 'listen' | 'nftables' | 'iptables' | 'local'
 
@@ -25,7 +30,7 @@ export const usherTarget = (options: UsherOptions): Target => ({
   title: ['usher run', '--capture', options.capture, ...relayFlags(options)].join(' '),
   kind: 'usher',
   ...(options.mainlyFor && { mainlyFor: options.mainlyFor }),
-  whyNot: topology => whyNot(options, topology),
+  unsupportedReason: topology => usherProblemOf(options, topology),
   start: async order =>
     startUsher(options, order, {
       flags: directory => flags(options, order.lane, directory),
@@ -42,11 +47,11 @@ const tools: Readonly<Record<BenchCapture, readonly Program[]>> = {
   local: [{ command: 'ip', versionArgs: ['-V'], packageName: 'iproute2' }],
 }
 
-const whyNot = async (
+const usherProblemOf = async (
   { capture, command, relay }: UsherOptions,
   topology: Pick<Topology, 'kind'>,
 ): Promise<string> => {
-  const notBuilt = whyNoUsher({ ...(command && { command }) })
+  const notBuilt = usherProblem({ ...(command && { command }) })
   if (notBuilt !== '') return notBuilt
   if (capture !== 'listen' && topology.kind !== 'namespaces')
     return `capture ${capture} changes the host, so it needs network namespaces`
@@ -54,7 +59,7 @@ const whyNot = async (
     const native = nativeCalls()
     if (typeof native === 'string') return native
   }
-  const reasons = await Promise.all(tools[capture].map(whyNoProgram))
+  const reasons = await Promise.all(tools[capture].map(programProblem))
   return reasons.find(reason => reason !== '') ?? ''
 }
 

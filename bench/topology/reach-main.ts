@@ -7,11 +7,11 @@ import type { ReachQuestion } from './unreachable.ts'
  * to have reached the host.
  */
 const reaches = ({ addresses, port, timeoutMs }: ReachQuestion): Promise<string[]> =>
-  Promise.all(addresses.map(address => whyUnreachable(address, port, timeoutMs))).then(
+  Promise.all(addresses.map(address => unreachableReason(address, port, timeoutMs))).then(
     found => found.filter(Boolean),
   )
 
-const whyUnreachable = (address: string, port: number, ms: number): Promise<string> =>
+const unreachableReason = (address: string, port: number, ms: number): Promise<string> =>
   new Promise(resolve => {
     const socket = connect(port, address)
     const finish = (why: string): void => {

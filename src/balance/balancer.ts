@@ -5,17 +5,17 @@ import { afterAnswer, type Doubts, isInDoubt, noDoubts } from './doubts.ts'
 import {
   afterFailure,
   afterSuccess,
-  isResting,
-  noRest,
+  isCoolingDown,
+  noCooldown,
   probed,
-  type Rest,
+  type Cooldown,
   enoughDownMs,
   listedAnew,
   type Recovery,
   recoveryAfterFailure,
   recoveryAfterSuccess,
   shareOf,
-} from './resting.ts'
+} from './cooldown.ts'
 import { LeastConnections, type Counted, RandomChoice } from './random-choice.ts'
 import { Maglev } from './maglev.ts'
 import { type KeySet, type Pool, type Tiered, tierOf } from './pool.ts'
@@ -23,7 +23,7 @@ import { RoundRobin } from './round-robin.ts'
 
 /** An endpoint as the balancer has it. */
 export interface Balanced extends Counted {
-  readonly rest: Cell<Rest>
+  readonly cooldown: Cell<Cooldown>
   /** Only where there is a slow start. */
   readonly recovery?: Cell<Recovery> | undefined
   /** Only where connections that are not served count. */
@@ -39,7 +39,7 @@ const usualProbeMs = 1000
 /**
  * Chooses the endpoint of each new connection of one ServicePort: the one the client
  * had (ClientIP affinity), else the next in turn. Endpoints are told apart by `key`;
- * position and affinity live on across `setEndpoints`, and rests are the endpoints' own.
+ * position and affinity live on across `setEndpoints`, and cooldowns are the endpoints' own.
  */
 export class Balancer<E extends Balanced> {
   readonly #clock: Pick<Clock, 'now'>
@@ -51,7 +51,7 @@ export class Balancer<E extends Balanced> {
   #era = 0
   #pool: Pool<E>
   readonly #passesOver = (endpoint: E): boolean =>
-    this.isResting(endpoint) || this.isFull(endpoint)
+    this.isCoolingDown(endpoint) || this.isFull(endpoint)
   readonly #isFull = (endpoint: E): boolean => this.isFull(endpoint)
   readonly #weightOf = (endpoint: E): number => this.#weightNow(endpoint)
   /** Made when needed: most listeners need none, and there may be thousands of them. */
@@ -64,7 +64,7 @@ export class Balancer<E extends Balanced> {
   replyMs: number | undefined
 
   /**
-   * Endpoints are up by their checks: one that rests because it did not serve does not give way to
+   * Endpoints are up by their checks: one that cools down because it did not serve does not give way to
    * those of later tiers.
    */
   keepsTiers = false
@@ -118,7 +118,7 @@ export class Balancer<E extends Balanced> {
   }
 
   /** Whether `pick` looks at who the client is. */
-  get looksAtClient(): boolean {
+  get usesClient(): boolean {
     return this.#affinity !== undefined || this.#by === 'maglev'
   }
 
@@ -171,7 +171,9 @@ export class Balancer<E extends Balanced> {
    * because those who share one with others would not meet equal shares.
    */
   pick(client: string, tried?: KeySet, among: Pool<E> = this.#pool): E | undefined {
-    return this.pickGood(client, tried, among) ?? this.pickResting(client, tried, among)
+    return (
+      this.pickGood(client, tried, among) ?? this.pickCoolingDown(client, tried, among)
+    )
   }
 
   /** As `pick`, without those that failed a moment ago. */
@@ -183,7 +185,7 @@ export class Balancer<E extends Balanced> {
   }
 
   /** As `pick`, whether they failed or not. */
-  pickResting(
+  pickCoolingDown(
     client: string,
     tried?: KeySet,
     among: Pool<E> = this.#pool,
@@ -203,8 +205,8 @@ export class Balancer<E extends Balanced> {
     return before?.length ? before : good
   }
 
-  /** The same of `pickResting`. */
-  likelyResting(
+  /** The same of `pickCoolingDown`. */
+  likelyCoolingDown(
     client: string,
     tried?: KeySet,
     among: Pool<E> = this.#pool,
@@ -252,25 +254,25 @@ export class Balancer<E extends Balanced> {
         rankOf(one) < before &&
         this.isFull(one) &&
         !tried?.has(one.key) &&
-        !this.isResting(one),
+        !this.isCoolingDown(one),
     )
   }
 
   /**
-   * An attempt came to nothing: for `restMs` milliseconds others are preferred, and for twice
-   * as long each time that it fails again after its rest, up to `longestMs`.
+   * An attempt came to nothing: for `cooldownMs` milliseconds others are preferred, and for twice
+   * as long each time that it fails again after its cooldown, up to `longestMs`.
    */
-  failed({ rest, recovery }: E, restMs: number, longestMs = 0): void {
+  failed({ cooldown, recovery }: E, cooldownMs: number, longestMs = 0): void {
     const now = this.#clock.now()
-    rest.change(before => afterFailure(before, now, restMs, longestMs))
+    cooldown.change(before => afterFailure(before, now, cooldownMs, longestMs))
     recovery?.change(before => recoveryAfterFailure(before, now))
   }
 
   /** It does what it is there for: it is preferred no less than the others. */
-  served({ rest, recovery, doubts }: E): void {
+  served({ cooldown, recovery, doubts }: E): void {
     if (doubts !== undefined && doubts.read() !== noDoubts) doubts.change(afterAnswer)
-    if (rest.read() === noRest) return
-    rest.change(afterSuccess)
+    if (cooldown.read() === noCooldown) return
+    cooldown.change(afterSuccess)
     if (recovery === undefined) return
     const now = this.#clock.now()
     recovery.change(before => recoveryAfterSuccess(before, now))
@@ -292,9 +294,9 @@ export class Balancer<E extends Balanced> {
   }
 
   /** Whether an endpoint failed a moment ago and is passed over while there are others. */
-  isResting({ rest }: E): boolean {
-    const now = rest.read()
-    return now !== noRest && isResting(now, this.#clock.now())
+  isCoolingDown({ cooldown }: E): boolean {
+    const now = cooldown.read()
+    return now !== noCooldown && isCoolingDown(now, this.#clock.now())
   }
 
   /** Who is passed over for the sake of those up by their checks, of earlier tiers than `good`. */
@@ -307,12 +309,12 @@ export class Balancer<E extends Balanced> {
     return one => tierOf(one) >= before || !this.#staysUp(one) || this.isFull(one)
   }
 
-  /** Whether it rests, if at all, only because it did not serve, and is up by its check. */
+  /** Whether it cools down, if at all, only because it did not serve, and is up by its check. */
   #staysUp({ doubts }: E): boolean {
     return this.keepsTiers && doubts !== undefined && isInDoubt(doubts.read())
   }
 
-  /** The next in turn that does not rest. */
+  /** The next in turn that does not cool down. */
   #inTurn(client: string, tried: KeySet | undefined, among: Pool<E>): E | undefined {
     let endpoint = among.next(tried, this.#passesOver, client)
     while (endpoint !== undefined && !this.#isFree(endpoint)) {
@@ -326,12 +328,12 @@ export class Balancer<E extends Balanced> {
     return weight * shareOf(recovery.read(), this.#clock.now(), this.#slowStartMs)
   }
 
-  /** Of connections that find its rest over, whatever their thread, one is told so. */
-  #isFree({ rest }: E): boolean {
+  /** Of connections that find its cooldown over, whatever their thread, one gets true. */
+  #isFree({ cooldown }: E): boolean {
     const now = this.#clock.now()
     return (
-      rest.read() === noRest ||
-      rest.change(before => probed(before, now, this.replyMs ?? usualProbeMs))
+      cooldown.read() === noCooldown ||
+      cooldown.change(before => probed(before, now, this.replyMs ?? usualProbeMs))
     )
   }
 
@@ -342,15 +344,18 @@ export class Balancer<E extends Balanced> {
     const endpoint = among.get(key)
     if (endpoint === undefined || this.isFull(endpoint)) return undefined
     // A connection that fails goes on to another; a flow that waits in vain does not.
-    if (this.replyMs !== undefined && endpoint.rest.read() !== noRest) return undefined
+    if (this.replyMs !== undefined && endpoint.cooldown.read() !== noCooldown)
+      return undefined
     if (among.tiers.length === 1) return endpoint
     // A client comes back to the lower tier as soon as that serves.
     return tierOf(endpoint) <= this.#bestTier(among) ? endpoint : undefined
   }
 
-  /** The lowest tier with an endpoint that does not rest. */
+  /** The lowest tier with an endpoint that does not cool down. */
   #bestTier(among: Pool<E>): number {
-    const serving = among.all.filter(one => !this.isResting(one) || this.#staysUp(one))
+    const serving = among.all.filter(
+      one => !this.isCoolingDown(one) || this.#staysUp(one),
+    )
     return Math.min(...serving.map(tierOf))
   }
 }

@@ -90,7 +90,7 @@ interface Place {
 export const maglevTable = (places: readonly Place[]): Uint16Array => {
   const table = new Uint16Array(maglevSlots)
   const heaviest = Math.max(0, ...places.map(({ weight }) => weight))
-  const takers = places
+  const claimants = places
     .filter(({ weight }) => weight > 0 || heaviest === 0)
     .map(({ index, key, weight }) => ({
       index,
@@ -100,15 +100,16 @@ export const maglevTable = (places: readonly Place[]): Uint16Array => {
       skip: 1 + (hashText(key, skipSeed) % (maglevSlots - 1)),
     }))
   const taken = new Uint8Array(maglevSlots)
-  let free = takers.length === 0 ? 0 : maglevSlots
+  let free = claimants.length === 0 ? 0 : maglevSlots
   while (free > 0) {
-    for (const taker of takers) {
-      taker.due += taker.share
-      if (taker.due < 1 || free === 0) continue
-      taker.due -= 1
-      while (taken[taker.slot] === 1) taker.slot = (taker.slot + taker.skip) % maglevSlots
-      taken[taker.slot] = 1
-      table[taker.slot] = taker.index
+    for (const claimant of claimants) {
+      claimant.due += claimant.share
+      if (claimant.due < 1 || free === 0) continue
+      claimant.due -= 1
+      while (taken[claimant.slot] === 1)
+        claimant.slot = (claimant.slot + claimant.skip) % maglevSlots
+      taken[claimant.slot] = 1
+      table[claimant.slot] = claimant.index
       free -= 1
     }
   }

@@ -16,7 +16,7 @@ export class RandomChoice<E extends Tiered> extends Pool<E> {
     super()
     this.#random = random
     this.#varies = weightOf !== undefined
-    this.weightOf = weightOf ?? weightSaid
+    this.weightOf = weightOf ?? givenWeight
   }
 
   protected override ordered(incoming: ReadonlyMap<string, E>): readonly E[] {
@@ -26,7 +26,7 @@ export class RandomChoice<E extends Tiered> extends Pool<E> {
   protected override changed(): void {
     const [first] = this.all
     this.#isEven =
-      !this.#varies && this.all.every(one => weightSaid(one) === weightSaid(first))
+      !this.#varies && this.all.every(one => givenWeight(one) === givenWeight(first))
   }
 
   protected override nextOf(may: May<E>): E | undefined {
@@ -63,7 +63,7 @@ export class RandomChoice<E extends Tiered> extends Pool<E> {
   }
 }
 
-const weightSaid = (one: Tiered | undefined): number => one?.weight ?? 1
+const givenWeight = (one: Tiered | undefined): number => one?.weight ?? 1
 
 /** An endpoint whose connections are counted, those of all workers and dials under way too. */
 export interface Counted extends Tiered {

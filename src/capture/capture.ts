@@ -95,9 +95,9 @@ export class ExclusiveCapture implements Capture {
   /** What another process has put into the system is not this one's to take out. */
   async close(): Promise<void> {
     await this.#turn.end()
-    const isMine = this.#turn.hasBegun && !this.#isClosed
+    const ownsRules = this.#turn.hasBegun && !this.#isClosed
     try {
-      if (isMine) await this.#capture.close()
+      if (ownsRules) await this.#capture.close()
     } finally {
       this.#isClosed = true
       await this.#turn.giveUp()

@@ -83,7 +83,7 @@ class FileMemory implements PortMemory {
     }))
     this.#written = written
     this.#keepOld = problem !== ''
-    this.#say(problem)
+    this.#report(problem)
   }
 
   /** Writes it 1 s later, together with what changes until then. */
@@ -134,11 +134,11 @@ class FileMemory implements PortMemory {
       this.#written = text
       this.#keepOld = false
       this.#failures = 0
-      this.#say('')
+      this.#report('')
     } catch (error) {
       this.#held ??= held
       this.#failures += 1
-      this.#say(`proxy ports can't be remembered: ${(error as Error).message}`)
+      this.#report(`proxy ports can't be remembered: ${(error as Error).message}`)
     }
   }
 
@@ -158,7 +158,7 @@ class FileMemory implements PortMemory {
     return Math.floor((this.#deps.wallClock ?? Date.now)() / 1000)
   }
 
-  #say(problem: string): void {
+  #report(problem: string): void {
     if (problem === this.#problem) return
     this.#problem = problem
     this.#deps.failed(problem)

@@ -16,7 +16,7 @@ import { listDiff } from '../util/list-diff.ts'
 import type { Capture, Placement } from './capture.ts'
 import type { RuleTables, TableSettings, RuleTable } from './rule-table.ts'
 import { type VipRule, vipRules } from './vip-rule.ts'
-import { Known } from '../kernel/keeper/known.ts'
+import { Installed } from '../kernel/keeper/installed.ts'
 import type { KernelSync, Proxier } from '../kernel/proxier.ts'
 
 export interface RuleCaptureDeps extends Pick<
@@ -51,7 +51,7 @@ export interface RuleCaptureDeps extends Pick<
   /** Leave the rules when Usher ends: new clients wait for the next one. */
   readonly keepRules: boolean
   /** Something that can be done without did not work. */
-  readonly failed: (what: string, why: string) => void
+  readonly failed: (what: string, reason: string) => void
 }
 
 /**
@@ -97,7 +97,7 @@ export class RuleCapture implements Capture {
   async place(servicePorts: readonly ServicePort[]): Promise<readonly Placement[]> {
     const { families, listen } = this.#deps
     const wanted = new Set(servicePorts.map(({ family }) => family))
-    const usable = ipFamilies.filter(family => families.whyNot(family) === '')
+    const usable = ipFamilies.filter(family => families.problemOf(family) === '')
     this.#unprepared.clear()
     for (const family of usable) await this.#prepare(family)
     const [error] = [...this.#unprepared.values()]
@@ -241,7 +241,7 @@ interface Before {
 class RuleProxier implements Proxier<RuleLists, TableSettings> {
   readonly #table: RuleTable
   readonly #before: Before
-  readonly #written = new Known<Written>()
+  readonly #written = new Installed<Written>()
   #isInstalled = false
   /** Rules and flows of an earlier process may lead clients to ports of then. */
   #isTakingOver = false

@@ -12,7 +12,7 @@ import {
   type GivenRequest,
   refused,
 } from '../observe/control-protocol.ts'
-import { whyNotTrusted } from '../observe/control-socket-file.ts'
+import { trustProblem } from '../observe/control-socket-file.ts'
 import { type StatusDocument, type StatusOf, statusSchema } from '../observe/status.ts'
 import { textOf } from '../util/read-text.ts'
 import { errorOf, hasCode, UsherError, errorCode } from '../util/usher-error.ts'
@@ -80,7 +80,7 @@ export const askCommand = async <C extends ControlCommand>(
  * The exit code of what asks an Usher. Without an answer it is 3, and 1 where that is a refusal, or
  * there is nothing of a name; the reason is printed.
  */
-export const orSayWhyNot = async (
+export const exitCodeOf = async (
   command: Command,
   io: Io,
   asks: () => Promise<number>,
@@ -124,26 +124,28 @@ const ask = async <S extends v.GenericSchema>(
     if (hasCode(error, 'ORDER_REFUSED')) throw error
     const cause = errorOf(error)
     const doubt = hasCode(error, 'NO_ANSWER') ? '' : ' Is Usher running?'
-    const why = late.aborted ? `no answer within ${timeoutMs / 1000} s` : whyOf(cause)
+    const reason = late.aborted
+      ? `no answer within ${timeoutMs / 1000} s`
+      : reasonOf(cause)
     const again = body !== undefined && (late.aborted || isCut(cause))
-    throw noAnswer(textOfFailure(where, path, why, doubt) + (again ? askAgain : ''), {
+    throw noAnswer(textOfFailure(where, path, reason, doubt) + (again ? askAgain : ''), {
       cause,
     })
   }
 }
 
-const noAnswer = (why: string, options?: ErrorOptions): UsherError =>
-  new UsherError('NO_ANSWER', why, options)
+const noAnswer = (reason: string, options?: ErrorOptions): UsherError =>
+  new UsherError('NO_ANSWER', reason, options)
 
 const textOfFailure = (
   { controlSocket, address }: Where,
   path: string,
-  why: string,
+  reason: string,
   doubt: string,
 ): string =>
   controlSocket === ''
-    ? `asked http://${address}${path.split('?', 1)[0]}: ${why}.${doubt} --address is where to ask: what Usher was given as --metrics-bind-address`
-    : `${controlSocket}: ${why}`
+    ? `asked http://${address}${path.split('?', 1)[0]}: ${reason}.${doubt} --address is where to ask: what Usher was given as --metrics-bind-address`
+    : `${controlSocket}: ${reason}`
 
 const askAgain = '; ask again, as the order may have been carried out'
 
@@ -152,12 +154,12 @@ const reachedBy = ({ controlSocket, address }: Where, path: string): RequestOpti
     const { hostname, port } = new URL(`http://${address}`)
     return { host: hostname.replace(/^\[|\]$/g, ''), port, path }
   }
-  const why = whyNotTrusted(controlSocket)
-  if (why !== '') throw noAnswer(why)
+  const reason = trustProblem(controlSocket)
+  if (reason !== '') throw noAnswer(reason)
   return { socketPath: controlSocket, path }
 }
 
-const whyOf = (error: NodeJS.ErrnoException): string => {
+const reasonOf = (error: NodeJS.ErrnoException): string => {
   const code = errorCode(error)
   if (code === 'EACCES') return 'permission denied: only the user that Usher runs as may'
   if (code === 'ECONNREFUSED') return `${error.message}: nothing listens on it`
@@ -209,11 +211,11 @@ const decode = <S extends v.GenericSchema>(
     raw = JSON.parse(body)
   } catch {
     // As the server says what is not an order's outcome, or a stranger whatever it likes.
-    const said = body.trim().slice(0, 300) || 'an empty answer'
+    const shown = body.trim().slice(0, 300) || 'an empty answer'
     throw noAnswer(
       status === 200
         ? 'its answer is not JSON, so it is not Usher'
-        : `it answered ${status} (${said}), so it is not an Usher, or not its address for this`,
+        : `it answered ${status} (${shown}), so it is not an Usher, or not its address for this`,
     )
   }
   const refusal = v.safeParse(refused, raw)

@@ -20,7 +20,7 @@ const firstUsable = (list: readonly Finding[]): string | undefined =>
 export interface Lack {
   /** `mode ipvs`, as the report of a node has it. */
   readonly what: string
-  readonly why: string
+  readonly reason: string
   /** What to give in its place, or how it may work. */
   readonly advice: string
 }
@@ -35,19 +35,19 @@ export const lacking = (
   return [
     ...lack(
       `mode ${mode.mode}`,
-      whyNot(modes, mode.mode),
+      problemOf(modes, mode.mode),
       `${mode.by}${byFlag ? '' : ':'} ${mode.mode}`,
       `give ${instead}`,
     ),
     ...lack(
       `capture ${capture}`,
-      whyNot(captures, capture),
+      problemOf(captures, capture),
       `--capture ${capture}`,
       `give ${firstUsable(captures) ?? 'listen'}`,
     ),
     ...lack(
       'relay linux',
-      options.relay === 'linux' ? whyNot(relaysOf(relay), 'linux') : undefined,
+      options.relay === 'linux' ? problemOf(relaysOf(relay), 'linux') : undefined,
       '--relay linux',
       'leave it out',
     ),
@@ -62,33 +62,33 @@ export const lacking = (
   ]
 }
 
-/** `why` it does not work; undefined: it does, or is not asked for. */
+/** `reason`: why it does not work; undefined: it does, or is not asked for. */
 const lack = (
   what: string,
-  why: string | undefined,
+  reason: string | undefined,
   asked: string,
   give: string,
 ): readonly Lack[] =>
-  why === undefined
+  reason === undefined
     ? []
     : [
         {
           what,
-          why,
+          reason,
           advice:
-            permissionAdvice(why) === ''
+            permissionAdvice(reason) === ''
               ? `${asked} does not work here; ${give}, or mend what its line says`
               : `${asked} does not work without rights: check again as root`,
         },
       ]
 
-const whyNot = (list: readonly Finding[], name: string): string | undefined => {
+const problemOf = (list: readonly Finding[], name: string): string | undefined => {
   const found = list.find(each => each.name === name)
   return found?.usable === false ? found.detail : undefined
 }
 
 /** With these it takes over nothing, and no port that kube-proxy has. */
-const toLook = [
+const toInspect = [
   ['--capture', 'none'],
   ['--metrics-bind-address', 'off'],
   ['--healthz-bind-address', 'off'],
@@ -119,7 +119,7 @@ export const nextOfNode = ({
   const source = isGiven ? [] : ['--kubeconfig', 'FILE']
   if (beside !== undefined)
     return [
-      line('usher', 'run', ...source, ...toLook),
+      line('usher', 'run', ...source, ...toInspect),
       `looks, beside the proxy in ${beside.mode} mode that serves this node; to replace that, end it first`,
     ]
   const denied = [...findings.modes, ...findings.captures].some(

@@ -65,13 +65,13 @@ const row = (what: string, { name, usable, detail }: Finding): Cells => [
   what,
   name,
   usable ? { text: 'usable', style: 'green' } : { text: notUsable, style: 'yellow' },
-  usable ? detail : whyNotUsable(detail),
+  usable ? detail : unusableText(detail),
 ]
 
 export const notUsable = 'not usable'
 
 /** With what may help. */
-export const whyNotUsable = (detail: string): string =>
+export const unusableText = (detail: string): string =>
   [detail, permissionAdvice(detail)].filter(Boolean).join('; ')
 
 /** Those that there are, the best first. */

@@ -19,7 +19,7 @@ import {
   nextOfRoutes,
   nextOfRun,
 } from './check-next.ts'
-import { type NodeFindings, nodeReport, notUsable, whyNotUsable } from './check-node.ts'
+import { type NodeFindings, nodeReport, notUsable, unusableText } from './check-node.ts'
 import { type Io, count, visible } from './io.ts'
 import { relayLimits } from './relay-limits.ts'
 import { Registry } from '../model/registry.ts'
@@ -100,9 +100,9 @@ interface Checked {
   readonly next: readonly string[]
 }
 
-type Say = (kind: 'problem' | 'warning' | 'skipped', text: string) => void
+type Report = (kind: 'problem' | 'warning' | 'skipped', text: string) => void
 
-const styles: Readonly<Record<Parameters<Say>[0], Style>> = {
+const styles: Readonly<Record<Parameters<Report>[0], Style>> = {
   problem: 'red',
   warning: 'yellow',
   skipped: 'dim',
@@ -131,18 +131,18 @@ const checkNode = async (
 const checkFiles = async (
   args: readonly string[],
   settings: RunSettings,
-  say: Say,
+  report: Report,
   io: Io,
 ): Promise<Checked> => {
   const { manifests } = settings.options
   const ofRoutes = await checkRoutes(manifests)
   for (const { problems, summary: text } of ofRoutes) {
-    for (const problem of problems) say('problem', problem)
+    for (const problem of problems) report('problem', problem)
     io.out(`${visible(text)}\n`)
   }
   const routePaths = ofRoutes.map(({ path }) => path)
   const paths = manifests.filter(path => !routePaths.includes(path))
-  const areSound = paths.length === 0 || (await checkManifests(paths, say, io))
+  const areSound = paths.length === 0 || (await checkManifests(paths, report, io))
   const isSound = areSound && ofRoutes.every(({ problems }) => problems.length === 0)
   if (!isSound) return { isSound, next: nextOfProblems(manifests) }
   const ofRun = args.filter(arg => !routePaths.includes(arg))
@@ -157,15 +157,15 @@ const checkFiles = async (
 
 const checkManifests = async (
   paths: readonly string[],
-  say: Say,
+  report: Report,
   io: Io,
 ): Promise<boolean> => {
   const { files } = await listFiles(paths)
   const set = await readApart(paths, new AbortController().signal)
   const findings = findingsOf(set)
-  for (const problem of findings.problems) say('problem', problemText(problem))
-  for (const text of findings.warnings) say('warning', text)
-  for (const text of set.skipped) say('skipped', text)
+  for (const problem of findings.problems) report('problem', problemText(problem))
+  for (const text of findings.warnings) report('warning', text)
+  for (const text of set.skipped) report('skipped', text)
   io.out(`${summary(files.length, set, findings)}\n`)
   return findings.problems.length === 0
 }
@@ -174,20 +174,20 @@ const checkManifests = async (
 export const check = async (args: readonly string[], io: Io): Promise<number> => {
   const settings = await runSettings(args, readConfigFile, 'check')
   const { options, warnings } = settings
-  const say: Say = (kind, text) =>
+  const report: Report = (kind, text) =>
     io.out(`${styled(`${kind}:`, styles[kind], io.colour)} ${visible(text)}\n`)
-  for (const text of warnings) say('warning', text)
+  for (const text of warnings) report('warning', text)
   const ofConfig = async (): Promise<Checked> => {
     const lacks = await lacksHere(settings)
-    for (const { what, why } of lacks)
-      say('warning', `${what} ${notUsable} here: ${whyNotUsable(why)}`)
+    for (const { what, reason } of lacks)
+      report('warning', `${what} ${notUsable} here: ${unusableText(reason)}`)
     const { nodePortProblems, onLoopback } = await import('../proxy/cluster-facts.ts')
     const { mode, kernel } = settings
     const barren = nodePortProblems(
       nodePortCidrs(options.nodeportAddresses.flat(), []),
       onLoopback(mode.mode === '' ? 'userspace' : mode.mode, kernel),
     )
-    for (const problem of barren) say('warning', problemText(problem))
+    for (const problem of barren) report('warning', problemText(problem))
     const found = warnings.length + lacks.length + barren.length
     const warned = count(found, 'warning')
     io.out(`${options.config}: in order; ${warned}\n`)
@@ -196,7 +196,7 @@ export const check = async (args: readonly string[], io: Io): Promise<number> =>
   }
   const { isSound, next } =
     options.manifests.length > 0
-      ? await checkFiles(args, settings, say, io)
+      ? await checkFiles(args, settings, report, io)
       : options.config === ''
         ? await checkNode(args, settings, io)
         : await ofConfig()
@@ -217,8 +217,9 @@ interface Findings {
  */
 const refusal = (port: ServicePort): string | undefined => {
   if (port.internal.verdict !== 'reject') return undefined
-  const why = port.endpoints.length === 0 ? 'no endpoints' : 'no endpoint that is ready'
-  return `Service ${port.name} (${port.protocol}, ${port.family}) has ${why}; its clients would be refused`
+  const reason =
+    port.endpoints.length === 0 ? 'no endpoints' : 'no endpoint that is ready'
+  return `Service ${port.name} (${port.protocol}, ${port.family}) has ${reason}; its clients would be refused`
 }
 
 /** Endpoints of Services that are not there; a refused Service has its own problem. */
@@ -283,13 +284,14 @@ const checkOne = async (path: string, text: string): Promise<CheckedRoutes> => {
   const { routes, faults } = await readRoutes(text)
   const ofLists = await new ListFiles().load(routes)
   const all = faults.length + ofLists.length
-  const said = all === 0 ? `${count(routes.length, 'route')}, ok` : count(all, 'problem')
+  const verdict =
+    all === 0 ? `${count(routes.length, 'route')}, ok` : count(all, 'problem')
   return {
     path,
     problems: [
       ...faults.map(fault => `${path}: ${faultText(fault)}`),
       ...ofLists.map(({ file, message }) => `${file}: ${message}`),
     ],
-    summary: `${path}: ${said}`,
+    summary: `${path}: ${verdict}`,
   }
 }

@@ -7,7 +7,7 @@ import { permissionAdvice } from '../kernel/permission-advice.ts'
 import { systemClock, type Clock } from '../util/clock.ts'
 import { type Io, visible } from './io.ts'
 import { version } from './version.ts'
-import { othersThings } from '../kernel/cleanup/in-use.ts'
+import { keptForOtherProxy } from '../kernel/cleanup/kept-objects.ts'
 import { findNodeProxy, type NodeProxy } from '../kernel/cleanup/node-proxy.ts'
 
 /**
@@ -35,7 +35,7 @@ export const cleanup = async (
     const mode = onlyUsher || mayHide ? undefined : proxy?.mode
     const kinds = [
       connectTimeKind(connectTimeBpffs),
-      ...hostKinds(isOther ? othersThings(mode) : {}),
+      ...hostKinds(isOther ? keptForOtherProxy(mode) : {}),
     ]
     const removed = await cleanUp(kinds, { dryRun })
     const outcome = mayHide ? await withKept(removed) : removed
@@ -58,8 +58,11 @@ const withKept = async (outcome: Outcome): Promise<Outcome> => {
   const all = await cleanUp(hostKinds(), { dryRun: true })
   const named = new Set([...outcome.gone, ...outcome.stayed.map(({ what }) => what)])
   const kept = all.gone.filter(what => !named.has(what))
-  const why = "it may be a kube-proxy's that can't be seen"
-  return { ...outcome, stayed: [...outcome.stayed, ...kept.map(what => ({ what, why }))] }
+  const reason = "it may be a kube-proxy's that can't be seen"
+  return {
+    ...outcome,
+    stayed: [...outcome.stayed, ...kept.map(what => ({ what, reason }))],
+  }
 }
 
 interface Taken {
@@ -90,11 +93,13 @@ const print = (outcome: Outcome, dryRun: boolean, io: Io): void => {
   for (const what of gone) io.out(`${done} ${visible(what)}\n`)
   // A node without the tool has seldom what the tool makes, but it may.
   for (const what of unseen) io.out(`not looked for: ${visible(what)}\n`)
-  for (const { what, why } of stayed)
-    io.err(`usher cleanup: ${visible(what)} stays: ${visible(why)}\n`)
-  for (const { what, why } of hidden)
-    io.err(`usher cleanup: can't look for ${visible(what)}: ${visible(why)}\n`)
-  const advice = permissionAdvice([...stayed, ...hidden].map(({ why }) => why).join('\n'))
+  for (const { what, reason } of stayed)
+    io.err(`usher cleanup: ${visible(what)} stays: ${visible(reason)}\n`)
+  for (const { what, reason } of hidden)
+    io.err(`usher cleanup: can't look for ${visible(what)}: ${visible(reason)}\n`)
+  const advice = permissionAdvice(
+    [...stayed, ...hidden].map(({ reason }) => reason).join('\n'),
+  )
   if (advice !== '') io.err(`usher cleanup: ${advice}\n`)
   if (gone.length + stayed.length + hidden.length === 0)
     io.out(unseen.length === 0 ? 'nothing to clean up\n' : 'nothing else to clean up\n')
@@ -102,7 +107,7 @@ const print = (outcome: Outcome, dryRun: boolean, io: Io): void => {
 
 /** For so long an Usher that drains is waited for; its --drain-timeout may be longer. */
 const longestDrainMs = 60_000
-const lookMs = 250
+const pollMs = 250
 
 interface BesideDeps {
   readonly find?: () => Promise<NodeProxy | undefined>
@@ -118,19 +123,19 @@ export const proxyBeside = async (
   { find = findNodeProxy, clock = systemClock }: BesideDeps = {},
 ): Promise<NodeProxy | undefined> => {
   const until = clock.now() + longestDrainMs
-  for (let looks = 0; ; looks += 1) {
+  for (let polls = 0; ; polls += 1) {
     const proxy = await find()
     if (proxy?.usher !== 'draining' || clock.now() > until) {
-      if (proxy !== undefined) say(proxy, io)
+      if (proxy !== undefined) printProxy(proxy, io)
       return proxy
     }
     // It has given up its rules, and still carries connections that depend on them.
-    if (looks === 0) io.out('an Usher is ending here; waiting for its connections\n')
-    await new Promise<void>(resolve => void clock.setTimeout(resolve, lookMs))
+    if (polls === 0) io.out('an Usher is ending here; waiting for its connections\n')
+    await new Promise<void>(resolve => void clock.setTimeout(resolve, pollMs))
   }
 }
 
-const say = ({ mode, usher }: NodeProxy, io: Io): void => {
+const printProxy = ({ mode, usher }: NodeProxy, io: Io): void => {
   if (usher === undefined)
     io.out(`a proxy in mode ${mode} serves this node: what is its own stays\n`)
   if (usher === 'draining')

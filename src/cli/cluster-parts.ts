@@ -64,7 +64,7 @@ export const clusterParts = async ({
     node: {
       ...noNode,
       nodeName,
-      whyNoNode: () => source.whyNoNode(),
+      nodeProblem: () => source.nodeProblem(),
       requests: () => client.requests(),
       emit: event => events.emit(event),
       close: () => events.close(),

@@ -3,7 +3,7 @@ import { UsageError } from '../config/usage-error.ts'
 import type { AnswerOf } from '../observe/control-protocol.ts'
 import { familyOf, splitHostPort } from '../util/ip.ts'
 import { isUnix, unixPeer } from '../util/unix-address.ts'
-import { askCommand, orSayWhyNot } from './ask-usher.ts'
+import { askCommand, exitCodeOf } from './ask-usher.ts'
 import { tableLines, type Cells } from './columns.ts'
 import { documentText } from './document-text.ts'
 import { apiVersion } from './json-documents.ts'
@@ -15,7 +15,7 @@ type Explained = AnswerOf<'explain'>
 export const explain = (options: OptionsOf<'explain'>, io: Io): Promise<number> => {
   const { dialled, protocol, output } = options
   const [client, address] = asked(dialled)
-  return orSayWhyNot('explain', io, async () => {
+  return exitCodeOf('explain', io, async () => {
     const answer = await askCommand(options, 'explain', { client, address, protocol })
     const document = { apiVersion, kind: 'Explanation', ...answer }
     if (output === '') print(answer, io)
@@ -40,9 +40,9 @@ const asked = (
   return [client, address]
 }
 
-const wrongCall = (why: string): UsageError =>
+const wrongCall = (reason: string): UsageError =>
   new UsageError(
-    `${why}; give the address of a client, and the address and port that it dials, like usher explain 10.0.3.7 10.96.0.10:80`,
+    `${reason}; give the address of a client, and the address and port that it dials, like usher explain 10.0.3.7 10.96.0.10:80`,
     'explain',
   )
 
@@ -87,14 +87,14 @@ export const wouldGet = (answer: Explained): readonly string[] => {
   }
   const groups = new Map<string, Pick[]>()
   for (const pick of picks) {
-    const words = pickWords(pick, answer)
-    groups.set(words, [...(groups.get(words) ?? []), pick])
+    const description = pickText(pick, answer)
+    groups.set(description, [...(groups.get(description) ?? []), pick])
   }
   const [only] = groups.keys()
   if (groups.size === 1 && only !== undefined) return [only]
-  const lines = Array.from(groups, ([words, alike]) => {
+  const lines = Array.from(groups, ([description, alike]) => {
     const workers = alike.map(({ worker }) => worker).join(', ')
-    return `${words} in worker ${workers}`
+    return `${description} in worker ${workers}`
   })
   return [
     ...lines,
@@ -102,7 +102,7 @@ export const wouldGet = (answer: Explained): readonly string[] => {
   ]
 }
 
-const pickWords = (pick: Pick, { balance }: Explained): string => {
+const pickText = (pick: Pick, { balance }: Explained): string => {
   const { outcome, endpoints, affinity, waitMs, why } = pick
   if (outcome === 'waits' || outcome === 'queues')
     return `nothing at once: it waits for up to ${forPeople(waitMs)}`
@@ -130,17 +130,17 @@ const sure: Readonly<Record<string, string>> = {
 const clock = (iso: string): string => new Date(iso).toTimeString().slice(0, 8)
 
 const endpointRow = (one: Endpoint, answer: Explained, now: number): Cells => {
-  const why = [...whyOf(one, now), ...(one.next ? ['next'] : [])]
-  if (one.serves && one.check) why.push(`its check: ${one.check}`)
-  if (one.chance !== null) why.push(`1 of ${Math.round(1 / one.chance)}`)
+  const reason = [...reasonsOf(one, now), ...(one.next ? ['next'] : [])]
+  if (one.serves && one.check) reason.push(`its check: ${one.check}`)
+  if (one.chance !== null) reason.push(`1 of ${Math.round(1 / one.chance)}`)
   if (one.serves && one.failures > 0)
-    why.push('the next connection tries it, as it had failed')
+    reason.push('the next connection tries it, as it had failed')
   const serves = one.serves
     ? answer.verdict.action === 'forward'
       ? 'yes'
       : 'it could'
     : 'no'
-  return [one.endpoint, serves, why.join('; ')]
+  return [one.endpoint, serves, reason.join('; ')]
 }
 
 /** By the reason that an endpoint does not serve. */
@@ -159,13 +159,13 @@ const reasons: Readonly<Record<string, (one: Endpoint, now: number) => string>> 
   full: one => `has ${one.connections} of ${one.mostConnections ?? 0} connections`,
   tier: ({ tier }) => `tier ${tier}: used when those of lower tiers fail`,
   weight: () => 'weight 0: used when the others fail',
-  resting: (one, now) => restWords(one, now),
+  resting: (one, now) => cooldownText(one, now),
 }
 
-const whyOf = (one: Endpoint, now: number): readonly string[] =>
+const reasonsOf = (one: Endpoint, now: number): readonly string[] =>
   one.reason === '' ? [] : [reasons[one.reason]?.(one, now) ?? one.reason]
 
-const restWords = (
+const cooldownText = (
   { restsUntil: until, tried, failures, failure }: Endpoint,
   now: number,
 ): string => {

@@ -9,7 +9,7 @@ import {
 } from '../observe/status.ts'
 import { suggest } from '../util/suggest.ts'
 import { UsherError } from '../util/usher-error.ts'
-import { askCommand, askPorts, orSayWhyNot } from './ask-usher.ts'
+import { askCommand, askPorts, exitCodeOf } from './ask-usher.ts'
 import {
   isInNamespace,
   type Kind,
@@ -17,7 +17,7 @@ import {
   type Listing,
   listings,
   routeName,
-  whyNothingYet,
+  emptyReason,
   type Item,
 } from './listings.ts'
 import { type Io, printAll, count, visible } from './io.ts'
@@ -31,16 +31,16 @@ type Options = OptionsOf<'get'>
 /** `usher get`: 0, 1 when there is nothing of a name, or nothing yet, 3 with the reason when there is no answer. */
 export const get = (options: Options, io: Io): Promise<number> => {
   const { kind, names } = wantedOf(options)
-  const said = new Set<string>()
+  const shown = new Set<string>()
   const note = (text: string): void => {
-    if (!said.has(text)) io.err(`usher get: ${visible(text)}\n`)
-    said.add(text)
+    if (!shown.has(text)) io.err(`usher get: ${visible(text)}\n`)
+    shown.add(text)
   }
   const list = (): Promise<Listing> =>
     kind === 'connections'
       ? connections(names, options, note)
       : served(kind, names, options)
-  return orSayWhyNot('get', io, async () => {
+  return exitCodeOf('get', io, async () => {
     if (options.watch) {
       await watchListing(list, options, io)
       return 0
@@ -88,9 +88,9 @@ const chosen = <P extends Named>(
   names: readonly string[],
   options: Options,
 ): Listing => {
-  const why = whyNothingYet(status)
+  const reason = emptyReason(status)
   // Who watches waits for what comes.
-  if (why !== '' && !options.watch) throw new UsherError('NOT_FOUND', why)
+  if (reason !== '' && !options.watch) throw new UsherError('NOT_FOUND', reason)
   const { servicePorts } = status
   const { namespace } = options
   const ports = servicePorts.filter(port => isInNamespace(port.servicePort, namespace))

@@ -54,8 +54,8 @@ export const initOnly = async (
       )
     } catch (error) {
       failures += 1
-      const why = visible((error as Error).message)
-      io.err(`usher run --init-only: ${visible(name)} stays as it is: ${why}\n`)
+      const reason = visible((error as Error).message)
+      io.err(`usher run --init-only: ${visible(name)} stays as it is: ${reason}\n`)
     }
   }
   return failures === 0 ? 0 : 1

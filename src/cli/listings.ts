@@ -20,11 +20,11 @@ export const routeName = (servicePort: string): string =>
   servicePort.replace(/^route\//, '')
 
 /** Why nothing is listed before the source has been read; '' when it has, or something is served. */
-export const whyNothingYet = (status: StatusOf<unknown>): string => {
+export const emptyReason = (status: StatusOf<unknown>): string => {
   const { source, servicePorts, unhealthy } = status
   if (source.synced || servicePorts.length > 0) return ''
-  const why = unhealthy.join('; ') || source.error || `${source.name} is not read yet`
-  return `nothing is served yet: ${why}`
+  const reason = unhealthy.join('; ') || source.error || `${source.name} is not read yet`
+  return `nothing is served yet: ${reason}`
 }
 
 /** Whether something of this name is in a namespace; '' for any. */

@@ -5,7 +5,7 @@ import {
   type GivenRequest,
   heaviest,
 } from '../observe/control-protocol.ts'
-import { askCommand, orSayWhyNot } from './ask-usher.ts'
+import { askCommand, exitCodeOf } from './ask-usher.ts'
 import { type Io, visible } from './io.ts'
 
 // Commands that have an Usher carry out an order at its control socket. The exit code is 0 where
@@ -18,8 +18,8 @@ interface Report<C extends Order, O> {
   readonly outcomesOf: (answer: AnswerOf<C>) => readonly O[]
   /** Whether it has come out as it was ordered. */
   readonly isWanted: (outcome: O) => boolean
-  /** What there is to say of one that has. */
-  readonly words: (outcome: O) => string
+  /** The line to print for one that has. */
+  readonly describe: (outcome: O) => string
   /** Of one that was carried out, and is so no more: nobody may rely on it. */
   readonly undone: (outcome: O) => string
 }
@@ -30,19 +30,19 @@ const carryOut = async <C extends Order, O>(
   controlSocket: string,
   request: GivenRequest<C>,
   io: Io,
-  { outcomesOf, isWanted, words, undone }: Report<C, O>,
+  { outcomesOf, isWanted, describe, undone }: Report<C, O>,
 ): Promise<number> => {
   if (controlSocket === '')
     throw new UsageError(
       'no control socket given; give --control-socket PATH, as Usher was given it, or set USHER_CONTROL_SOCKET',
       command,
     )
-  return orSayWhyNot(command, io, async () => {
+  return exitCodeOf(command, io, async () => {
     const where = { controlSocket, address: '' }
     const answer = await askCommand(where, command, request)
     const outcomes = outcomesOf(answer)
     const others = outcomes.filter(outcome => !isWanted(outcome))
-    for (const one of outcomes.filter(isWanted)) io.out(`${visible(words(one))}\n`)
+    for (const one of outcomes.filter(isWanted)) io.out(`${visible(describe(one))}\n`)
     const notes = 'notes' in answer ? answer.notes : []
     for (const note of [...notes, ...others.map(undone)])
       io.err(`usher ${command}: ${visible(note)}\n`)
@@ -54,7 +54,7 @@ type Paused = AnswerOf<'pause'>['routes'][number]
 
 const pauses = {
   outcomesOf: ({ routes }: AnswerOf<'pause'>) => routes,
-  words: ({ route, wasPaused, paused }: Paused): string => {
+  describe: ({ route, wasPaused, paused }: Paused): string => {
     if (paused === null) return `${route}: ${wasPaused ? 'resumed' : 'was not paused'}`
     const end = paused.until ?? 'it is resumed'
     return `${route}: ${wasPaused ? 'was paused before; it is so' : 'paused'} until ${end}`
@@ -94,7 +94,7 @@ const closes = {
 
 const drains = {
   outcomesOf: ({ endpoints }: AnswerOf<'drain'>) => endpoints,
-  words: ({ route, endpoint, wasDrained, drained }: Drained): string => {
+  describe: ({ route, endpoint, wasDrained, drained }: Drained): string => {
     const what = `${endpoint} of ${route}`
     if (drained === null)
       return `${what}: ${wasDrained ? 'undrained' : 'was not drained'}`
@@ -143,12 +143,12 @@ export const weight = async (options: OptionsOf<'weight'>, io: Io): Promise<numb
     outcomesOf: ({ endpoints }) => endpoints,
     isWanted: one =>
       wanted === null ? one.since === null : one.since !== null && one.weight === wanted,
-    words: weightWords,
-    undone: one => `${weightWords(one)}: someone has changed it meanwhile, or it is gone`,
+    describe: weightText,
+    undone: one => `${weightText(one)}: someone has changed it meanwhile, or it is gone`,
   })
 }
 
-const wrong = (why: string): UsageError => new UsageError(why, 'weight')
+const wrong = (reason: string): UsageError => new UsageError(reason, 'weight')
 
 /** `ENDPOINT N`, or `ENDPOINT` alone. Throws UsageError. */
 const readWeight = (
@@ -169,7 +169,7 @@ const readWeight = (
   return { endpoint, wanted }
 }
 
-const weightWords = (one: AnswerOf<'weight'>['endpoints'][number]): string => {
+const weightText = (one: AnswerOf<'weight'>['endpoints'][number]): string => {
   const { route, endpoint, was, weight: now, since } = one
   const whose = since === null ? ', as its source says' : ''
   return `${endpoint} of ${route}: weight ${now}${whose}${was === now ? '' : `, was ${was}`}`
@@ -181,7 +181,7 @@ export const close = (options: OptionsOf<'close'>, io: Io): Promise<number> => {
   return carryOut('close', controlSocket, { connections }, io, {
     outcomesOf: answer => answer.connections,
     isWanted: ({ closed }) => closed,
-    words: ({ id }) => `${id}: closed`,
+    describe: ({ id }) => `${id}: closed`,
     undone: ({ id }) => `${id} is not open: it has ended, or never was`,
   })
 }

@@ -179,7 +179,7 @@ interface ConfigWatchDeps<C> {
 }
 
 /** Milliseconds. A mounted ConfigMap takes up to a minute to arrive anyway. */
-const lookEveryMs = 2000
+const pollEveryMs = 2000
 
 /**
  * Looks whether a configuration file has come to mean something else, until what it gives is
@@ -199,7 +199,7 @@ export const watchConfigMeaning = <C>(deps: ConfigWatchDeps<C>): (() => void) =>
     closed = true
     clock.clearTimeout(timer)
   }
-  const look = async (): Promise<void> => {
+  const poll = async (): Promise<void> => {
     const signNow = await sign()
     if (isRead && signNow === lastSign) return schedule()
     // Twice: a write within one tick of the kernel's clock leaves the sign as it was.
@@ -222,7 +222,7 @@ export const watchConfigMeaning = <C>(deps: ConfigWatchDeps<C>): (() => void) =>
     schedule()
   }
   const schedule = (): void => {
-    if (!closed) timer = clock.setTimeout(() => void look(), lookEveryMs)
+    if (!closed) timer = clock.setTimeout(() => void poll(), pollEveryMs)
   }
   schedule()
   return close

@@ -31,10 +31,10 @@ export interface PodLife {
 
 const signalWithinMs = 1000
 
-/** So long it may take until the first state is served before that is told of. */
+/** So long it may take until the first state is served before that is logged. */
 const notReadyMs = 5000
 
-/** More say nothing new. */
+/** More add nothing new. */
 const mostNamed = 5
 
 /**
@@ -52,7 +52,7 @@ export const serve = async (
   const stop = stopOnSignals(log, pod !== undefined)
   let proxy: RunningProxy | undefined
   const manager = new ServiceManager({
-    tell: noticesTo(process.env, log),
+    notify: noticesTo(process.env, log),
     sentence: () => (proxy === undefined ? 'Starting' : healthSentence(proxy)),
     isLive: () => proxy?.health().live ?? true,
     watchdogMs: watchdogMs(process.env),
@@ -77,7 +77,7 @@ export const serve = async (
     return code
   }
   const endWatch = watch(stop, proxy)
-  const slow = sayWhyNotReady(log, proxy)
+  const slow = logNotReady(log, proxy)
   try {
     const isReady = proxy.ready.then(() => true)
     // The first state may be long in coming, and a signal must not wait for it.
@@ -102,7 +102,7 @@ export const serve = async (
 }
 
 /** A server that is silent says nothing for long: without this nobody knows what is waited for. */
-const sayWhyNotReady = (log: Log, proxy: RunningProxy): { cancel: () => void } => {
+const logNotReady = (log: Log, proxy: RunningProxy): { cancel: () => void } => {
   const timer = systemClock.setTimeout(() => {
     const { reasons } = proxy.health()
     log.warn({ reasons, advice: 'usher status says more' }, 'not serving yet')

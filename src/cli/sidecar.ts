@@ -161,7 +161,7 @@ const exitWhenIdle = (
 ): (() => void) => {
   let before = 0
   let idleSince: number | undefined
-  const look = async (): Promise<void> => {
+  const check = async (): Promise<void> => {
     const { open, accepted } = await proxy.connections()
     const now = performance.now()
     // One that came and went since the last look counts too.
@@ -174,7 +174,7 @@ const exitWhenIdle = (
     stop.request({ code: 0, reason })
   }
   const timer = setInterval(() => {
-    look().catch((err: unknown) =>
+    check().catch((err: unknown) =>
       log.error({ err }, 'how many connections are open is not known'),
     )
   }, periodOf(idleMs))

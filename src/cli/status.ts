@@ -1,5 +1,5 @@
 import type { OptionsOf } from '../config/options.ts'
-import { askStatus, orSayWhyNot } from './ask-usher.ts'
+import { askStatus, exitCodeOf } from './ask-usher.ts'
 import { jsonText } from './document-text.ts'
 import {
   type Io,
@@ -27,7 +27,7 @@ export const status = (
   io: Io,
   timeoutMs?: number,
 ): Promise<number> =>
-  orSayWhyNot('status', io, async () => {
+  exitCodeOf('status', io, async () => {
     const where = { controlSocket: '', address }
     const { document, raw } = await askStatus(where, timeoutMs)
     if (json) io.out(`${jsonText(raw, 2)}\n`)

@@ -5,7 +5,7 @@ import { addressWords } from '../util/cidr.ts'
 import { systemClock, wait } from '../util/clock.ts'
 import { splitHostPort, withoutZone } from '../util/ip.ts'
 import { hasCode } from '../util/usher-error.ts'
-import { askCommand, orSayWhyNot } from './ask-usher.ts'
+import { askCommand, exitCodeOf } from './ask-usher.ts'
 import { type Io, visible, bytesForPeople, forPeople } from './io.ts'
 import { aligned, type Cell, type Cells, columnWidths } from './columns.ts'
 import { jsonText } from './document-text.ts'
@@ -18,18 +18,18 @@ const everyMs = 1000
 
 /** `usher tap`: 0 at Ctrl-C, or when nobody reads any more; 1 or 3 with the reason when it can't begin. */
 export const tap = (options: Options, io: Io): Promise<number> =>
-  orSayWhyNot('tap', io, async () => {
-    const first = await look(options)
-    for (const note of first.notes) say(io, note)
+  exitCodeOf('tap', io, async () => {
+    const first = await poll(options)
+    for (const note of first.notes) printNote(io, note)
     const printer = printerOf(options, io)
     if (options.open) await printOpen(options, printer)
     await follow(options, io, printer, first.next)
     return 0
   })
 
-const say = (io: Io, what: string): void => io.err(`usher tap: ${visible(what)}\n`)
+const printNote = (io: Io, what: string): void => io.err(`usher tap: ${visible(what)}\n`)
 
-const look = (
+const poll = (
   options: Options,
   after?: string,
   stop?: AbortSignal,
@@ -51,7 +51,7 @@ const printOpen = async (options: Options, printer: Printer): Promise<void> => {
   const clients = client.length === 0 ? undefined : rangesOf(client)
   // Some clients' may be any of them.
   const request = { routes, ...(clients === undefined && { limit: maxRate }) }
-  // Its notes have been said: they are those of the first look.
+  // Its notes have been printed: they are those of the first poll.
   const { connections, left } = await askCommand(options, 'connections', request)
   const wanted = connections.filter(one => {
     const { host } = splitHostPort(one.client) ?? { host: '' }
@@ -75,8 +75,8 @@ const follow = async (
     await wait(systemClock, everyMs, stopped)
     if (stopped.aborted) return
     try {
-      const answer = await look(options, next, stopped)
-      if (away !== '') say(io, 'there is an answer again')
+      const answer = await poll(options, next, stopped)
+      if (away !== '') printNote(io, 'there is an answer again')
       if (answer.gap) printer.gap()
       for (const one of answer.connections) printer.ended(one)
       printer.leftOut(answer.leftOut)
@@ -84,7 +84,8 @@ const follow = async (
     } catch (error) {
       if (stopped.aborted) return
       if (!hasCode(error, 'NO_ANSWER', 'ORDER_REFUSED')) throw error
-      if (error.message !== away) say(io, `${error.message}; it is asked again and again`)
+      if (error.message !== away)
+        printNote(io, `${error.message}; it is asked again and again`)
       away = error.message
     }
   }
@@ -174,8 +175,8 @@ const row = (time: string, one: Ended | Open, lastedMs: number, end: Cell): Cell
 const endCell = (one: Ended): Cell => {
   const { cause, causeText, detail } = one
   if (cause === '--') return { text: `${causeText}${retriesOf(one)}` }
-  const why = detail === '' ? cause : `${cause}: ${detail}`
-  return { text: `${causeText} (${why})${retriesOf(one)}`, style: 'red' }
+  const reason = detail === '' ? cause : `${cause}: ${detail}`
+  return { text: `${causeText} (${reason})${retriesOf(one)}`, style: 'red' }
 }
 
 /** What its attempts at other endpoints came to. */

@@ -18,17 +18,19 @@ export type Sorting = OptionsOf<'top'>['sort']
 /** With its endpoints where those are shown. */
 type ShownPort = ListedPort & Partial<Pick<PortEndpoints, 'endpoints'>>
 
-/** Two looks, and how far they are apart. */
-export interface Looks {
+/** Two snapshots, and how far they are apart. */
+export interface Snapshots {
   readonly before: readonly ShownPort[]
   readonly after: readonly ShownPort[]
   readonly seconds: number
 }
 
 /** Ports of Services, in a table with its head. */
-export const serviceRows = (looks: Looks, sorting: Sorting): readonly Cells[] => {
-  const was = new Map(looks.before.map(port => [identity(port), port]))
-  const rates = looks.after.map(port => ratesOf(port, was.get(identity(port)), looks))
+export const serviceRows = (snapshots: Snapshots, sorting: Sorting): readonly Cells[] => {
+  const was = new Map(snapshots.before.map(port => [identity(port), port]))
+  const rates = snapshots.after.map(port =>
+    ratesOf(port, was.get(identity(port)), snapshots),
+  )
   const now = Date.now()
   return [
     headOf(serviceColumns),
@@ -53,7 +55,7 @@ interface Rates {
 const ratesOf = (
   port: ListedPort,
   was: ListedPort | undefined,
-  { seconds }: Looks,
+  { seconds }: Snapshots,
 ): Rates => {
   type Counter = 'accepted' | 'failed' | 'retries' | 'bytesToBackend' | 'bytesToClient'
   // What was not there yet has no rate. A data plane that was started again counts from 0.
@@ -105,7 +107,7 @@ const orders: Readonly<Record<Sorting, Order>> = {
 }
 
 /** Endpoints of all of them, those that fail most, then the busiest, first. */
-export const endpointRows = ({ before, after, seconds }: Looks): readonly Cells[] => {
+export const endpointRows = ({ before, after, seconds }: Snapshots): readonly Cells[] => {
   const was = new Map(
     before.flatMap(itemsOf).map(one => [endpointKey(one), one.failures]),
   )

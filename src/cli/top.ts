@@ -3,11 +3,11 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { OptionsOf } from '../config/options.ts'
 import { endpointsShape, listedShape, type StatusOf } from '../observe/status.ts'
 import { UsherError } from '../util/usher-error.ts'
-import { askPorts, orSayWhyNot } from './ask-usher.ts'
+import { askPorts, exitCodeOf } from './ask-usher.ts'
 import { tableLines } from './columns.ts'
-import { isInNamespace, whyNothingYet } from './listings.ts'
+import { isInNamespace, emptyReason } from './listings.ts'
 import { type Io, printAll } from './io.ts'
-import { endpointRows, headLine, type Looks, serviceRows } from './top-rows.ts'
+import { endpointRows, headLine, type Snapshots, serviceRows } from './top-rows.ts'
 
 type Options = OptionsOf<'top'>
 
@@ -16,21 +16,24 @@ const everyMs = 1000
 
 /** `usher top`: 0, 1 when there is nothing yet to print once, 3 with the reason when there is no answer. */
 export const top = (options: Options, io: Io): Promise<number> =>
-  orSayWhyNot('top', io, async () => {
+  exitCodeOf('top', io, async () => {
     if (options.once) await printOnce(options, io)
     else await showUntilQuit(options, io)
     return 0
   })
 
-interface Look {
-  readonly status: StatusOf<Looks['after'][number]>
+interface Snapshot {
+  readonly status: StatusOf<Snapshots['after'][number]>
   readonly atMs: number
 }
 
 const withEndpoints = v.object({ ...listedShape.entries, ...endpointsShape.entries })
 
 /** Endpoints are asked for where they are shown: they are most of the answer. */
-const look = async (options: Options, ofEndpoints: boolean): Promise<Look> => {
+const takeSnapshot = async (
+  options: Options,
+  ofEndpoints: boolean,
+): Promise<Snapshot> => {
   const status = ofEndpoints
     ? await askPorts(options, withEndpoints)
     : await askPorts(options, listedShape)
@@ -38,20 +41,24 @@ const look = async (options: Options, ofEndpoints: boolean): Promise<Look> => {
 }
 
 const printOnce = async (options: Options, io: Io): Promise<void> => {
-  const before = await look(options, false)
+  const before = await takeSnapshot(options, false)
   await sleep(everyMs)
-  const after = await look(options, false)
-  const why = whyNothingYet(after.status)
-  if (why !== '') throw new UsherError('NOT_FOUND', why)
-  const rows = serviceRows(looksOf(before, after, options), options.sort)
+  const after = await takeSnapshot(options, false)
+  const reason = emptyReason(after.status)
+  if (reason !== '') throw new UsherError('NOT_FOUND', reason)
+  const rows = serviceRows(snapshotsOf(before, after, options), options.sort)
   printAll(
     tableLines(rows, io.colour).map(line => `${line}\n`),
     io,
   )
 }
 
-const looksOf = (before: Look, after: Look, { namespace }: Options): Looks => {
-  const of = ({ status }: Look): Looks['after'] =>
+const snapshotsOf = (
+  before: Snapshot,
+  after: Snapshot,
+  { namespace }: Options,
+): Snapshots => {
+  const of = ({ status }: Snapshot): Snapshots['after'] =>
     status.servicePorts.filter(({ servicePort }) => isInNamespace(servicePort, namespace))
   const seconds = Math.max(after.atMs - before.atMs, 1) / 1000
   return { before: of(before), after: of(after), seconds }
@@ -79,15 +86,15 @@ const screen = {
 const showUntilQuit = async (options: Options, io: Io): Promise<void> => {
   let { sort } = options
   let ofEndpoints = false
-  const next = (): Promise<Look> => look(options, ofEndpoints)
+  const next = (): Promise<Snapshot> => takeSnapshot(options, ofEndpoints)
   let before = await next()
   let after = before
   const keys = keysPressed()
   io.out(screen.enter)
   try {
     for (;;) {
-      const looks = looksOf(before, after, options)
-      const rows = ofEndpoints ? endpointRows(looks) : serviceRows(looks, sort)
+      const snapshots = snapshotsOf(before, after, options)
+      const rows = ofEndpoints ? endpointRows(snapshots) : serviceRows(snapshots, sort)
       const by = ofEndpoints ? 'endpoints' : `by ${sort}`
       const head = `${headLine(after.status)}; ${by}; keys: n a f r b s sort, e endpoints, q ends`
       draw([head, ...tableLines(rows, io.colour)], io)

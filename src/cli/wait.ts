@@ -23,15 +23,15 @@ const pauses = { firstMs: 100, mostMs: 1000 }
 
 /**
  * `usher wait`: 0 when something has accepted at every address, 1 when the time is over before.
- * `sayEveryMs`: how often it says what it waits for.
+ * `printEveryMs`: how often it prints what it waits for.
  */
 export const wait = async (
   { for: targets, timeout, stay, address }: OptionsOf<'wait'>,
   io: Io,
-  sayEveryMs = 3000,
+  printEveryMs = 3000,
 ): Promise<number> => {
   endOnSignals()
-  const say = (what: string): void => io.err(`usher wait: ${visible(what)}\n`)
+  const printNote = (what: string): void => io.err(`usher wait: ${visible(what)}\n`)
   const startedAt = performance.now()
   const waits = targets.map(async (target): Promise<boolean> => {
     const stayMs = stay || (target.viaProxy ? viaProxyStayMs : directStayMs)
@@ -39,9 +39,9 @@ export const wait = async (
       stayMs,
       timeoutMs: timeout,
       startedAt,
-      sayEveryMs,
+      printEveryMs,
       metrics: address,
-      say,
+      printNote,
     })
   })
   return (await Promise.all(waits)).every(Boolean) ? 0 : 1
@@ -57,34 +57,38 @@ interface Waiting {
   readonly stayMs: number
   readonly timeoutMs: number
   readonly startedAt: number
-  readonly sayEveryMs: number
+  readonly printEveryMs: number
   /** Of the Usher that may be in between (`host:port`). */
   readonly metrics: string
-  readonly say: (what: string) => void
+  readonly printNote: (what: string) => void
 }
 
 const waitFor = async (target: WaitTarget, waiting: Waiting): Promise<boolean> => {
-  const { timeoutMs, startedAt, sayEveryMs, say } = waiting
+  const { timeoutMs, startedAt, printEveryMs, printNote } = waiting
   const backoff = new Backoff(pauses)
   const passed = (): number => performance.now() - startedAt
-  let saidAt = -Infinity
+  let printedAt = -Infinity
   let last = ''
   for (;;) {
-    const { accepts, why, wasCut } = await attempt(target, waiting, timeoutMs - passed())
+    const { accepts, reason, wasCut } = await attempt(
+      target,
+      waiting,
+      timeoutMs - passed(),
+    )
     if (accepts) {
-      say(`${target.text} accepts, after ${seconds(passed())}`)
+      printNote(`${target.text} accepts, after ${seconds(passed())}`)
       return true
     }
     // One that the timeout has cut short says less than the one before.
-    if (!wasCut || last === '') last = why
+    if (!wasCut || last === '') last = reason
     const left = timeoutMs - passed()
     if (wasCut || left <= 0) {
-      say(`${target.text}: ${last}; given up after ${seconds(passed())}`)
+      printNote(`${target.text}: ${last}; given up after ${seconds(passed())}`)
       return false
     }
-    if (passed() - saidAt >= sayEveryMs) {
-      say(`${target.text}: ${why}; waiting, ${seconds(left)} left`)
-      saidAt = passed()
+    if (passed() - printedAt >= printEveryMs) {
+      printNote(`${target.text}: ${reason}; waiting, ${seconds(left)} left`)
+      printedAt = passed()
     }
     await sleep(Math.min(backoff.next(), left))
   }
@@ -95,7 +99,7 @@ const seconds = (ms: number): string => `${(ms / 1000).toFixed(1)} s`
 interface Outcome {
   readonly accepts: boolean
   /** Why it does not count. */
-  readonly why: string
+  readonly reason: string
   /** There was no more time. */
   readonly wasCut: boolean
 }
@@ -113,11 +117,11 @@ const attempt = (
     const socket = connectTo(host, port, { lookup: lookupHost })
     let progress = 'no answer'
     let timer: NodeJS.Timeout | undefined
-    const ends = (accepts: boolean, why: string, wasCut = false): void => {
+    const ends = (accepts: boolean, reason: string, wasCut = false): void => {
       clearTimeout(timer)
       clearTimeout(cut)
       socket.destroy()
-      resolve({ accepts, why, wasCut })
+      resolve({ accepts, reason, wasCut })
     }
     const accepts = (): void => ends(true, '')
     const hasStayed = async (): Promise<void> => {
@@ -142,7 +146,7 @@ const attempt = (
     )
   })
 
-const words: ReadonlyMap<string, string> = new Map([
+const errorTexts: ReadonlyMap<string, string> = new Map([
   ['ENOENT', 'there is no such socket'],
   ['EACCES', 'no permission to connect'],
   ['ECONNREFUSED', 'it refuses connections'],
@@ -158,8 +162,8 @@ const reasonOf = (error: NodeJS.ErrnoException): string => {
   const errors = error instanceof AggregateError ? (error.errors as Error[]) : [error]
   const reasons = errors.map(one => {
     const code = 'code' in one ? String(one.code) : ''
-    const said = words.get(code)
-    return said === undefined ? one.message || code : `${said} (${code})`
+    const text = errorTexts.get(code)
+    return text === undefined ? one.message || code : `${text} (${code})`
   })
   return [...new Set(reasons)].join(', ')
 }

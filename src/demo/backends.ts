@@ -24,7 +24,7 @@ interface BackendsDeps {
   /** The backends' program; what is compiled of `backend-process.ts` by default. */
   readonly entry?: URL
   /** Shows what happens to backends after the start. */
-  readonly say: (text: string) => void
+  readonly print: (text: string) => void
 }
 
 /** The longest a backend may take to start, or to leave when asked to. */
@@ -104,21 +104,21 @@ class Slot {
     const { name } = this.plan
     const pid = this.pid
     this.child = undefined
-    this.#deps.say(
+    this.#deps.print(
       `backend ${name} (pid ${pid}) was killed; starting it again in ${seconds(this.#deps.restartMs)}`,
     )
     this.#startLater()
   }
 
   #startLater(): void {
-    const { clock, restartMs, say } = this.#deps
+    const { clock, restartMs, print } = this.#deps
     const { name } = this.plan
     this.#restart = clock.setTimeout(() => {
       this.start().then(
-        () => say(`backend ${name} is back (pid ${this.pid})`),
+        () => print(`backend ${name} is back (pid ${this.pid})`),
         (error: unknown) => {
           if (this.#stopping) return
-          say(`${messageOf(error)} Trying again in ${seconds(restartMs)}.`)
+          print(`${messageOf(error)} Trying again in ${seconds(restartMs)}.`)
           this.#startLater()
         },
       )

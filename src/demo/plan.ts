@@ -71,4 +71,4 @@ export const planOf = (changes: readonly Change[]): Plan => {
 }
 
 /** What ends the demo, with a reason for its user. */
-export const demoError = (why: string): UsherError => new UsherError('DEMO', why)
+export const demoError = (reason: string): UsherError => new UsherError('DEMO', reason)

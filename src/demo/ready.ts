@@ -3,7 +3,7 @@ import type { StatusDocument } from '../observe/status.ts'
 import type { Clock } from '../util/clock.ts'
 
 const patienceMs = 5000
-const lookEveryMs = 20
+const pollEveryMs = 20
 
 /**
  * The status in which Usher listens for every VIP.
@@ -30,7 +30,7 @@ export const untilListening = async (
         `Usher does not listen after 5 s on ${names.join(', ') || 'any VIP'}`,
       )
     }
-    await new Promise<void>(resolve => clock.setTimeout(resolve, lookEveryMs))
+    await new Promise<void>(resolve => clock.setTimeout(resolve, pollEveryMs))
   }
 }
 

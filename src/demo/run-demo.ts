@@ -110,7 +110,7 @@ const setUp = async (deps: DemoDeps, undo: Undo) => {
     clock,
     restartMs,
     oneAddress: !allOfLoopback,
-    say: text => screen.warn(text),
+    print: text => screen.warn(text),
     ...(backendEntry && { entry: backendEntry }),
   })
   undo.push(() => backends.stop())

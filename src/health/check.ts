@@ -45,7 +45,7 @@ export type CheckOutcome =
   | {
       readonly ok: false
       /** For a person: `HTTP status 503, 200 wanted`. */
-      readonly why: string
+      readonly reason: string
       /** It failed for something on this side: nothing is known of the endpoint. */
       readonly here?: true
       /** It has answered that it is not what is asked for: hardly a slip. */
@@ -59,14 +59,18 @@ export interface CheckLimits {
   readonly signal: AbortSignal
 }
 
-export const failed = (why: string): CheckOutcome => ({ ok: false, why })
+export const failed = (reason: string): CheckOutcome => ({ ok: false, reason })
 
 /** By the endpoint's own answer. */
-export const denied = (why: string): CheckOutcome => ({ ok: false, why, answered: true })
+export const denied = (reason: string): CheckOutcome => ({
+  ok: false,
+  reason,
+  answered: true,
+})
 
 export const passed: CheckOutcome = { ok: true }
 
-const words: Readonly<Record<string, string>> = {
+const errorTexts: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'connection refused',
   ECONNRESET: 'connection reset',
   EPIPE: 'connection reset',
@@ -82,20 +86,22 @@ const words: Readonly<Record<string, string>> = {
 /** What came of a check whose socket failed. */
 export const socketFailure = (error: NodeJS.ErrnoException): CheckOutcome => {
   const code = errorCode(error)
-  const why = words[code] ?? code
-  return isOutOfResources(code) || code === 'EADDRNOTAVAIL' ? unchecked(why) : failed(why)
+  const reason = errorTexts[code] ?? code
+  return isOutOfResources(code) || code === 'EADDRNOTAVAIL'
+    ? unchecked(reason)
+    : failed(reason)
 }
 
 /** The same over TLS, where the certificate may be what is wrong. */
 export const tlsFailure = (error: NodeJS.ErrnoException): CheckOutcome =>
-  Object.hasOwn(words, errorCode(error))
+  Object.hasOwn(errorTexts, errorCode(error))
     ? socketFailure(error)
     : failed(`TLS: ${printable(error.message, 200)}`)
 
 /** Something here keeps it from being asked. */
-export const unchecked = (why: string): CheckOutcome => ({
+export const unchecked = (reason: string): CheckOutcome => ({
   ok: false,
-  why: `not checked: ${why}`,
+  reason: `not checked: ${reason}`,
   here: true,
 })
 
@@ -107,6 +113,6 @@ export const tooLate = (
 
 export const givenUp: CheckOutcome = unchecked('ended')
 
-/** The first of the bytes of an answer, as they are told to a person. */
+/** The first of the bytes of an answer, as they are shown to a person. */
 export const quote = (bytes: Uint8Array): string =>
   show(Buffer.from(bytes.subarray(0, 40)).toString('latin1').trimEnd())

@@ -14,40 +14,40 @@ import {
   tooLate,
 } from './check.ts'
 
-/** What follows from the bytes heard so far. */
+/** What follows from the bytes received so far. */
 export interface Reply {
-  /** Known now: the connection ends, at once if all bytes are done with and none is said. */
+  /** Known now: the connection ends, at once if all bytes are done with and there is nothing to send. */
   readonly outcome?: CheckOutcome
   /** How many of the bytes are done with; none of the rest has been looked at. */
   readonly used?: number
-  readonly say?: Uint8Array
-  /** TLS begins, before what is said. */
+  readonly send?: Uint8Array
+  /** TLS begins, before `send`. */
   readonly secure?: true
 }
 
 export interface Script {
-  /** Said when connected, before TLS. */
+  /** Sent when connected, before TLS. */
   readonly greeting?: Uint8Array | undefined
-  /** Where all else is said over TLS. */
+  /** Where all else is sent over TLS. */
   readonly tls?: ConnectionOptions | undefined
   /** It ends when it is connected, without a look at what comes: that costs half as much again. */
   readonly isOver?: true
-  /** Said then; nothing where the server speaks first. */
+  /** Sent then; nothing where the server sends first. */
   readonly opening?: Uint8Array
   /** Given the bytes not used yet; undefined as long as more are needed. */
-  heard(bytes: Buffer): Reply | undefined
+  receive(bytes: Buffer): Reply | undefined
   /** What follows from bytes after which nothing came any more. */
   unmatched?(bytes: Buffer): CheckOutcome
   /** An answer that goes on beyond so many bytes is none. */
   readonly mostBytes: number
-  /** It does so after its answer. It is not told that nothing more comes: it may still write. */
+  /** It does so after its answer. It is not sent an end: it may still write. */
   readonly serverCloses?: true
 }
 
 /** How long a server may take to close its side; also what is read meanwhile, in bytes. */
 const goodbye = { ms: 200, bytes: 64 * 1024 }
 
-/** Talks with a server; settles when the connection is closed, soon after `timeoutMs` at most. */
+/** Converses with a server; settles when the connection is closed, soon after `timeoutMs` at most. */
 export const converse = (
   at: AddressPort,
   limits: CheckLimits,
@@ -106,7 +106,7 @@ class Conversation {
   #listenTo(socket: Socket): void {
     this.#socket = socket
     socket.on('data', this.#data)
-    socket.on('end', () => this.#end(this.#unmatched() ?? failed(this.#endWords())))
+    socket.on('end', () => this.#end(this.#unmatched() ?? failed(this.#endText())))
     socket.on('error', error => this.#end(socketFailure(error)))
   }
 
@@ -118,14 +118,14 @@ class Conversation {
     }
     this.#bytes = this.#bytes.length === 0 ? bytes : Buffer.concat([this.#bytes, bytes])
     for (;;) {
-      const reply = this.#script.heard(this.#bytes)
+      const reply = this.#script.receive(this.#bytes)
       if (reply === undefined) break
       this.#bytes = this.#bytes.subarray(reply.used ?? 0)
-      if (reply.outcome !== undefined) return this.#goodbye(reply.outcome, reply.say)
+      if (reply.outcome !== undefined) return this.#goodbye(reply.outcome, reply.send)
       if (reply.secure && this.#plain !== undefined)
         // Certificates are not looked at: it learns whether a server is up, and tells it nothing.
         this.#secure(this.#plain, { rejectUnauthorized: false })
-      if (reply.say !== undefined) this.#socket?.write(reply.say)
+      if (reply.send !== undefined) this.#socket?.write(reply.send)
       if (this.#bytes.length === 0) return
     }
     if (this.#bytes.length >= this.#script.mostBytes)
@@ -146,15 +146,15 @@ class Conversation {
   }
 
   /**
-   * Says the last word and lets the server close: what it says to a socket that is gone would
+   * Sends `last` and lets the server close: what it sends to a socket that is gone would
    * be answered by a reset, which is an error in its log.
    */
-  #goodbye(outcome: CheckOutcome, say?: Uint8Array): void {
-    if (say === undefined && this.#bytes.length === 0) return this.#end(outcome)
+  #goodbye(outcome: CheckOutcome, last?: Uint8Array): void {
+    if (last === undefined && this.#bytes.length === 0) return this.#end(outcome)
     this.#outcome = outcome
     clearTimeout(this.#timer)
     this.#timer = setTimeout(() => this.#destroy(), goodbye.ms)
-    if (say !== undefined) this.#socket?.end(say)
+    if (last !== undefined) this.#socket?.end(last)
     else if (this.#script.serverCloses !== true) this.#socket?.end()
   }
 
@@ -173,14 +173,14 @@ class Conversation {
   readonly #closed = (): void => {
     clearTimeout(this.#timer)
     this.#limits.signal.removeEventListener('abort', this.#giveUp)
-    this.#resolve(this.#outcome ?? failed(this.#endWords()))
+    this.#resolve(this.#outcome ?? failed(this.#endText()))
   }
 
   #unmatched(): CheckOutcome | undefined {
     return this.#bytes.length === 0 ? undefined : this.#script.unmatched?.(this.#bytes)
   }
 
-  #endWords(): string {
+  #endText(): string {
     return this.#bytes.length === 0
       ? 'closed without an answer'
       : `closed after ${quote(this.#bytes)}`

@@ -13,10 +13,15 @@ const afterAnswer = 1 / 10
 const jitter = 0.1
 
 /** What is known of an endpoint that was in use before it was asked, or is asked otherwise now. */
-export type KnownHealth = Pick<EndpointHealth, 'up' | 'isLost' | 'since' | 'why'>
+export type KnownHealth = Pick<EndpointHealth, 'up' | 'isLost' | 'since' | 'reason'>
 
 /** It was in use unchecked. */
-export const inUse: KnownHealth = { up: true, isLost: false, since: undefined, why: '' }
+export const inUse: KnownHealth = {
+  up: true,
+  isLost: false,
+  since: undefined,
+  reason: '',
+}
 
 /**
  * Whether one endpoint is up, by the outcomes of its checks. Pure: told the time, in
@@ -27,9 +32,9 @@ export class EndpointHealth {
   readonly #random: () => number
   readonly #wasUp: boolean
   #up: boolean
-  /** When a check has first said what it is now; undefined before any has. */
+  /** When a check first found what it is now; undefined before any has. */
   #since: number | undefined
-  #isAsked = false
+  #isChecking = false
   /** Outcomes in a row that speak against what it is taken for. */
   #against = 0
   /** Failures in a row. */
@@ -38,7 +43,7 @@ export class EndpointHealth {
   #isDenied = false
   #startedAt = 0
   #dueAt: number
-  #why = ''
+  #reason = ''
 
   /**
    * `firstAt`: when its first check is due. `random` as Math.random. `before`: state goes with the
@@ -55,7 +60,7 @@ export class EndpointHealth {
     this.#wasUp = before?.up === true
     this.#up = before === undefined ? rules.init === 'up' : before.up
     this.#since = before?.since
-    this.#why = before?.why ?? ''
+    this.#reason = before?.reason ?? ''
     this.#failures = before?.isLost === true ? rules.fall : 0
     this.#dueAt = firstAt
   }
@@ -69,19 +74,19 @@ export class EndpointHealth {
     return !this.#up && this.#failures >= this.#rules.fall
   }
 
-  /** Whether a check has said so; else it is what it is taken for before its first. */
+  /** Whether a check has found so; else it is what it is taken for before its first. */
   get isKnown(): boolean {
     return this.#since !== undefined
   }
 
-  /** Since when checks have said what it is; undefined before any has. */
+  /** Since when checks have found what it is; undefined before any has. */
   get since(): number | undefined {
     return this.#since
   }
 
   /** Why the last check failed, or a note of one that did not; '' for neither. */
-  get why(): string {
-    return this.#why
+  get reason(): string {
+    return this.#reason
   }
 
   /** When the next check may begin; Infinity while one is under way. */
@@ -94,10 +99,10 @@ export class EndpointHealth {
     this.#dueAt = Number.POSITIVE_INFINITY
   }
 
-  /** True when it has turned, or its first check has found it down: that is to be told, too. */
+  /** True when it has turned, or its first check has found it down: that is to be reported, too. */
   finished(outcome: CheckOutcome, now: number): boolean {
     const { up: before, isKnown: wasKnown } = this
-    this.#why = outcome.ok ? (outcome.note ?? '') : outcome.why
+    this.#reason = outcome.ok ? (outcome.note ?? '') : outcome.reason
     if (outcome.ok || outcome.here !== true) {
       this.#count(outcome.ok, now)
       this.#isDenied = !outcome.ok && outcome.answered === true
@@ -110,8 +115,8 @@ export class EndpointHealth {
   #count(ok: boolean, now: number): void {
     const { fall, rise } = this.#rules
     // There is nothing that the first one could be a slip from, unless it was in use.
-    const decides = !this.#isAsked && (ok || !this.#wasUp)
-    this.#isAsked = true
+    const decides = !this.#isChecking && (ok || !this.#wasUp)
+    this.#isChecking = true
     this.#failures = ok ? 0 : this.#failures + 1
     this.#against = ok === this.#up ? 0 : this.#against + 1
     if (ok !== this.#up && !decides && this.#against < (ok ? rise : fall)) return

@@ -23,14 +23,14 @@ export interface GroupTurn {
   readonly host: string
   readonly up: boolean
   /** Why it is down; '' when it is up. */
-  readonly why: string
+  readonly reason: string
 }
 
 export interface GroupHealthOptions {
   readonly clock: Clock
   /** For people to know. */
   readonly turned: (turn: GroupTurn) => void
-  /** What is said of the endpoints of this group may be something else now. */
+  /** The verdicts on the endpoints of this group may be others now. */
   readonly changed: (group: string) => void
 }
 
@@ -45,10 +45,10 @@ export class GroupHealth {
   constructor({ clock, turned, changed }: GroupHealthOptions) {
     this.#checker = new HealthChecker({
       clock,
-      changed: ({ key, address, port }, { up, why, host }, hasTurned) => {
+      changed: ({ key, address, port }, { up, reason, host }, hasTurned) => {
         const [group = ''] = key.split(' ')
         const endpoint = joinHostPort(address, port)
-        if (hasTurned) turned({ group, endpoint, host, up, why })
+        if (hasTurned) turned({ group, endpoint, host, up, reason })
         changed(group)
       },
     })
@@ -70,7 +70,7 @@ export class GroupHealth {
   }
 
   /**
-   * What is said of a group's endpoints. `init` and one failure keep an endpoint from being picked,
+   * The verdicts on a group's endpoints. `init` and one failure keep an endpoint from being picked,
    * and cut nothing.
    */
   judge(group: CheckedGroup): (place: Place) => Verdict {

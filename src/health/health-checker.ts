@@ -16,14 +16,14 @@ export interface CheckTarget extends CheckedEndpoint {
 
 export interface Health {
   readonly up: boolean
-  /** Whether a check has said so, or only `init`. */
+  /** Whether a check has found so, or only `init`. */
   readonly isKnown: boolean
   /** As many checks as it takes have found it down, not only the first one or `init`. */
   readonly isLost: boolean
-  /** Milliseconds for which checks have said so; 0 while it is not known. */
+  /** Milliseconds for which checks have found so; 0 while it is not known. */
   readonly forMs: number
   /** Why the last check failed, or what could be mended though it did not; '' for neither. */
-  readonly why: string
+  readonly reason: string
   /** The name that its address was found by; '' when it was given by address. */
   readonly host: string
 }
@@ -54,7 +54,7 @@ const stepMs = 100
 /** Between the first checks of many endpoints: 1,000 are spread over 2 s. */
 const spreadMs = 2
 
-/** Checks targets again and again, and tells who turns. */
+/** Checks targets again and again, and notifies of those that turn. */
 export class HealthChecker {
   readonly #options: Required<CheckerOptions>
   readonly #watched = new Map<string, Watched>()
@@ -165,18 +165,18 @@ export class HealthChecker {
     const { timeoutMs } = target.rules
     const outcome = await run(target, { timeoutMs, signal: this.#ended.signal })
     if (this.#watched.get(target.key) !== watched) return
-    const { isKnown, isLost, why } = health
+    const { isKnown, isLost, reason } = health
     const hasTurned = health.finished(outcome, this.#options.clock.now())
     this.#wakeAt(health.dueAt)
-    const isNews = isKnown ? isLost !== health.isLost : why !== health.why
+    const isNews = isKnown ? isLost !== health.isLost : reason !== health.reason
     if (hasTurned || isNews || isKnown !== health.isKnown)
       this.#options.changed(target, this.#healthOf(watched), hasTurned)
   }
 
   #healthOf({ target: { host }, health }: Watched): Health {
-    const { up, isKnown, isLost, since, why } = health
+    const { up, isKnown, isLost, since, reason } = health
     const forMs = since === undefined ? 0 : this.#options.clock.now() - since
-    return { up, isKnown, isLost, forMs, why, host }
+    return { up, isKnown, isLost, forMs, reason, host }
   }
 }
 

@@ -31,7 +31,11 @@ export type RunCheck = (
 export const makeCheck = (check: Check): RunCheck => {
   switch (check.type) {
     case 'tcp':
-      return talk(check, () => ({ isOver: true, mostBytes: 1, heard: () => undefined }))
+      return converseWith(check, () => ({
+        isOver: true,
+        mostBytes: 1,
+        receive: () => undefined,
+      }))
     case 'http': {
       const { host: given, headers } = check
       const optionsOf = check.tls === true ? tlsOptions(check) : undefined
@@ -39,22 +43,22 @@ export const makeCheck = (check: Check): RunCheck => {
         const name = given ?? hostOf(host || address, port)
         return httpScript(check, name, await optionsOf?.(withoutPort(name)))
       }
-      return talk(check, script, headers !== undefined)
+      return converseWith(check, script, headers !== undefined)
     }
     case 'postgres':
-      return talk(check, () => postgresScript(check))
+      return converseWith(check, () => postgresScript(check))
     case 'redis': {
       const { password } = check
       const script: ScriptOf = async () =>
         redisScript(check, password && (await secretOf(password)))
-      return talk(check, script, password !== undefined)
+      return converseWith(check, script, password !== undefined)
     }
     case 'mysql':
-      return talk(check, () => mysqlScript(check))
+      return converseWith(check, () => mysqlScript(check))
     case undefined:
       break
   }
-  return talk(check, sendExpectScripts(check))
+  return converseWith(check, sendExpectScripts(check))
 }
 
 /** As in a URL. */
@@ -76,7 +80,7 @@ const greetingOf = (
 type ScriptOf = (endpoint: CheckedEndpoint, port: number) => Script | Promise<Script>
 
 /** `hasSecret`: an answer may repeat it. */
-const talk =
+const converseWith =
   (check: Check, scriptOf: ScriptOf, hasSecret = false): RunCheck =>
   async (endpoint, limits) => {
     const at = whereTo(check, endpoint)
@@ -89,7 +93,10 @@ const talk =
     const greeting = greetingOf(endpoint, at)
     const outcome = await converse(at, limits, { ...script, greeting })
     if (outcome.ok || !hasSecret) return outcome
-    return { ...outcome, why: outcome.why.replace(/"(-[A-Z]{2,20}\b)?.*"/s, '"$1..."') }
+    return {
+      ...outcome,
+      reason: outcome.reason.replace(/"(-[A-Z]{2,20}\b)?.*"/s, '"$1..."'),
+    }
   }
 
 /** As a certificate has it. */

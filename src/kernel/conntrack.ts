@@ -108,7 +108,7 @@ export class ConntrackCleaner {
       }
     }
     if (left > 0) failures.add(tooMany)
-    this.#say([...failures].join('; '))
+    this.#report([...failures].join('; '))
     if (failures.size > 0) this.#tryAgain()
     else this.#backoff.reset()
     return removed
@@ -149,7 +149,7 @@ export class ConntrackCleaner {
   ): Promise<readonly EntryFilter[]> {
     const { clock } = this.#deps
     const doomed = new DoomedEntries(kind.family, vips, this.#host(kind.family))
-    const args = `--dump ${wordsOf(kind)}`.split(' ')
+    const args = `--dump ${argumentsOf(kind)}`.split(' ')
     const began = clock.now()
     await this.#stream('conntrack', args, line => doomed.see(line))
     this.#walkMs = Math.max(1, clock.now() - began)
@@ -198,7 +198,7 @@ export class ConntrackCleaner {
   ): Promise<number> {
     let removed = 0
     const count = (): void => void (removed += 1)
-    const calls = filters.map(filter => `-D ${wordsOf(kind)} ${filter}`)
+    const calls = filters.map(filter => `-D ${argumentsOf(kind)} ${filter}`)
     const [only = ''] = calls
     const options = { input: `${calls.join('\n')}\n`, timeoutMs }
     await removeEntries(() =>
@@ -222,7 +222,7 @@ export class ConntrackCleaner {
     }
   }
 
-  #say(problem: string): void {
+  #report(problem: string): void {
     if (problem === this.problem) return
     this.problem = problem
     this.#deps.failed(problem)
@@ -255,7 +255,7 @@ const kinds: readonly FlowKind[] = (['UDP', 'TCP'] as const).flatMap(protocol =>
  * A SYN that met no rule for a moment has an entry by which it goes astray when it is sent again,
  * for 120 s (nf_conntrack_tcp_timeout_syn_sent). What has been answered stays as it is.
  */
-const wordsOf = ({ family, protocol }: FlowKind): string =>
+const argumentsOf = ({ family, protocol }: FlowKind): string =>
   `-p ${protocol.toLowerCase()} -f ${family.toLowerCase()}${protocol === 'TCP' ? ' --state SYN_SENT' : ''}`
 
 /** Each run removes what comes before the entry that has gone: of 100 000 that expire, few are hit. */

@@ -22,7 +22,7 @@ export const anywhere: FamilyProbes = {
   IPv6: { usable: true, detail: '' },
 }
 
-export const whyUnusable = (probes: FamilyProbes): ReadonlyMap<IpFamily, string> =>
+export const unusableReasons = (probes: FamilyProbes): ReadonlyMap<IpFamily, string> =>
   new Map(
     ipFamilies
       .filter(family => !probes[family].usable)

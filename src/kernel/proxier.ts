@@ -68,12 +68,12 @@ export interface KernelSync {
 }
 
 /** Where something is in the kernel, and the command that shows it. */
-export interface Look {
+export interface InspectCommand {
   readonly what: string
   readonly command: string
 }
 
-/** What begins `Look.what` where the kernel remembers which endpoint a client had. */
+/** What begins `InspectCommand.what` where the kernel remembers which endpoint a client had. */
 export const boundClients = 'clients bound by affinity'
 
 /**
@@ -97,7 +97,7 @@ export interface Proxier<Wanted = Snapshot, Settings = KernelSettings> {
    */
   watch(damaged: (what: string) => void): () => void
   /** Where a client of a VIP is led by, in what was written last; none while that is not known. */
-  looks?(servicePort: ServicePort, vip: Vip): readonly Look[]
+  inspectCommands?(servicePort: ServicePort, vip: Vip): readonly InspectCommand[]
   /**
    * Once it is not watched any more: ends what it has going on (timers), and touches nothing
    * from then on. Rules stay.
@@ -110,7 +110,7 @@ export interface ProxierObserver {
   /** A restore failed; `partial`: a full sync follows. */
   restoreFailed(family: IpFamily, work: 'partial' | 'full'): void
   /** Something that can be done without did not work; '' when it does again. */
-  failed(what: string, why: string): void
+  failed(what: string, reason: string): void
 }
 
 /** A way to have Services in the kernel. */

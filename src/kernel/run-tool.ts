@@ -77,8 +77,8 @@ export class StoppableTools {
   /** As `runTool`; rejects at once while stopped. */
   readonly run: RunTool = async (command, args, options) => {
     if (this.#isStopped) {
-      const why = 'not started, because Usher is ending'
-      throw new ToolError(`${command}: ${why}`, 'timeout', '')
+      const reason = 'not started, because Usher is ending'
+      throw new ToolError(`${command}: ${reason}`, 'timeout', '')
     }
     const tool = startTool(command, args, options)
     this.#running.add(tool)
@@ -176,7 +176,8 @@ const startTool = (
   }
   const call = [command, ...args].join(' ').slice(0, 200)
   let stderr = ''
-  const killed = (why: string) => new ToolError(`${call}: ${why}`, 'timeout', stderr)
+  const killed = (reason: string) =>
+    new ToolError(`${call}: ${reason}`, 'timeout', stderr)
   const exited = new Promise<void>(resolve => {
     child.once('exit', () => resolve())
     child.once('error', () => resolve())

@@ -1,6 +1,6 @@
 import type { Placement } from '../capture/capture.ts'
 import { Fallback, type FallbackDeps, type Step } from '../kernel/keeper/fallback.ts'
-import type { Look } from '../kernel/proxier.ts'
+import type { InspectCommand } from '../kernel/proxier.ts'
 import type { Problem, ServicePort, Snapshot, Vip } from '../model/snapshot.ts'
 import type { DrainResult } from '../relay/relay.ts'
 import type { IpFamily } from '../util/ip.ts'
@@ -75,8 +75,8 @@ export class FallbackMode implements Mode {
     return this.#modes.now.problems
   }
 
-  looks(servicePort: ServicePort, vip: Vip): readonly Look[] {
-    return this.#modes.now.looks?.(servicePort, vip) ?? []
+  inspectCommands(servicePort: ServicePort, vip: Vip): readonly InspectCommand[] {
+    return this.#modes.now.inspectCommands?.(servicePort, vip) ?? []
   }
 
   async sync(snapshots: readonly Snapshot[]): Promise<void> {

@@ -1,5 +1,5 @@
 import type { Placement } from '../capture/capture.ts'
-import type { Look } from '../kernel/proxier.ts'
+import type { InspectCommand } from '../kernel/proxier.ts'
 import type { Problem, ServicePort, Snapshot, Vip } from '../model/snapshot.ts'
 import type { DrainResult } from '../relay/relay.ts'
 import type { Mode, ModeName } from './mode.ts'
@@ -62,8 +62,8 @@ export class HybridMode implements Mode {
     return [...this.#deps.kernel.problems, ...(this.#relay?.problems ?? [])]
   }
 
-  looks(servicePort: ServicePort, vip: Vip): readonly Look[] {
-    return this.#deps.kernel.looks?.(servicePort, vip) ?? []
+  inspectCommands(servicePort: ServicePort, vip: Vip): readonly InspectCommand[] {
+    return this.#deps.kernel.inspectCommands?.(servicePort, vip) ?? []
   }
 
   sync(snapshots: readonly Snapshot[]): Promise<void> {

@@ -9,7 +9,7 @@ import {
   type FlowChanges,
 } from '../kernel/keeper/rule-keeper.ts'
 import type { Probe } from '../kernel/probe.ts'
-import type { KernelSettings, Look, Proxier } from '../kernel/proxier.ts'
+import type { KernelSettings, InspectCommand, Proxier } from '../kernel/proxier.ts'
 import type { Problem, ServicePort, Snapshot, Vip } from '../model/snapshot.ts'
 import { hasTraffic } from '../model/traffic.ts'
 import type { DrainResult } from '../relay/relay.ts'
@@ -62,7 +62,7 @@ export class KernelMode implements Mode {
   #placements: readonly Placement[] = []
   #annotated: readonly Problem[] = []
   /** What placements rest on. */
-  #whyNot = {}
+  #familyProblems = {}
 
   constructor(deps: KernelModeDeps) {
     this.name = deps.name
@@ -96,9 +96,9 @@ export class KernelMode implements Mode {
     return this.#turn.lead(() => this.#sync(snapshots))
   }
 
-  looks(servicePort: ServicePort, vip: Vip): readonly Look[] {
+  inspectCommands(servicePort: ServicePort, vip: Vip): readonly InspectCommand[] {
     const proxier = this.#deps.proxiers.get(servicePort.family)
-    return proxier?.looks?.(servicePort, vip) ?? []
+    return proxier?.inspectCommands?.(servicePort, vip) ?? []
   }
 
   /** No connection passes through here: those that are open go on without Usher. */
@@ -118,12 +118,14 @@ export class KernelMode implements Mode {
   async #sync(snapshots: readonly Snapshot[]): Promise<void> {
     const { prepare, settings } = this.#deps
     const wanting = snapshots.filter(one => one.servicePorts.size > 0)
-    const whyNot = this.#families.want(new Set(wanting.map(({ family }) => family)))
+    const familyProblems = this.#families.want(
+      new Set(wanting.map(({ family }) => family)),
+    )
     await prepare()
     try {
       await this.#keeper.sync(
         snapshots
-          .filter(({ family }) => whyNot[family] === '')
+          .filter(({ family }) => familyProblems[family] === '')
           .map(wanted => {
             const { family, servicePorts } = wanted
             const isEmpty = servicePorts.size === 0
@@ -131,25 +133,25 @@ export class KernelMode implements Mode {
           }),
       )
     } finally {
-      await this.#place(snapshots, whyNot)
+      await this.#place(snapshots, familyProblems)
     }
   }
 
   async #place(
     snapshots: readonly Snapshot[],
-    whyNot: Readonly<Record<IpFamily, string>>,
+    familyProblems: Readonly<Record<IpFamily, string>>,
   ): Promise<void> {
     for (const snapshot of snapshots)
       if (!this.#keeper.hasFailed(snapshot.family))
         this.#applied.set(snapshot.family, listOfServicePorts(snapshot))
     const all = joinLists([...this.#applied.values()])
     const place = (port: ServicePort): Placement =>
-      whyNot[port.family] === ''
+      familyProblems[port.family] === ''
         ? kernelPlacement(port)
-        : unservedPlacement(port, whyNot[port.family])
-    const options = { all: !isDeepStrictEqual(whyNot, this.#whyNot) }
+        : unservedPlacement(port, familyProblems[port.family])
+    const options = { all: !isDeepStrictEqual(familyProblems, this.#familyProblems) }
     this.#placements = await this.#placed.update(all, place, options)
-    this.#whyNot = whyNot
+    this.#familyProblems = familyProblems
     this.#annotated = annotationProblems(this.name, all)
   }
 

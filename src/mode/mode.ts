@@ -1,5 +1,5 @@
 import type { Placement } from '../capture/capture.ts'
-import type { Look } from '../kernel/proxier.ts'
+import type { InspectCommand } from '../kernel/proxier.ts'
 import type { Problem, ServicePort, Snapshot, Vip } from '../model/snapshot.ts'
 import type { DrainResult } from '../relay/relay.ts'
 import type { IpvsOptions } from '../kernel/ipvs/ipvs-deps.ts'
@@ -34,8 +34,8 @@ export interface Mode {
    * `===` of ServicePorts. Rejects when that failed, and is then to be called again.
    */
   sync(snapshots: readonly Snapshot[]): Promise<void>
-  /** Of a mode whose rules lead clients to endpoints: see `Proxier.looks`. */
-  looks?(servicePort: ServicePort, vip: Vip): readonly Look[]
+  /** Of a mode whose rules lead clients to endpoints: see `Proxier.inspectCommands`. */
+  inspectCommands?(servicePort: ServicePort, vip: Vip): readonly InspectCommand[]
   /** Stops taking new clients, lets open connections end, resets the rest after `ms`. */
   drain(ms: number): Promise<DrainResult>
   /**

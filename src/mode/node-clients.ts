@@ -13,11 +13,11 @@ export interface NodeClientsWatchDeps {
    * Called with why they can't be read, once for as long as it stays the same; with '' when they can
    * again.
    */
-  readonly failed: (why: string) => void
+  readonly failed: (reason: string) => void
 }
 
 /** Interfaces and the Node object change rarely, and reading them costs a system call. */
-const lookMs = 5000
+const pollMs = 5000
 const loopbackCidrs = ['127.0.0.0/8', '::1/128']
 
 export const nodeClientsOf = (
@@ -46,16 +46,16 @@ export class NodeClientsWatch {
    * Reads them now, and every 5 s from now on. What was known goes on where they can't be read
    * (getifaddrs(3) takes a descriptor and memory); throws when nothing is known yet.
    */
-  look(): void {
+  poll(): void {
     this.stop()
     try {
       this.#read()
-      this.#say('')
+      this.#report('')
     } catch (error) {
       if (this.#last === '') throw error
-      this.#say((error as Error).message)
+      this.#report((error as Error).message)
     }
-    this.#timer = this.#deps.clock.setTimeout(() => this.look(), lookMs)
+    this.#timer = this.#deps.clock.setTimeout(() => this.poll(), pollMs)
   }
 
   stop(): void {
@@ -71,7 +71,7 @@ export class NodeClientsWatch {
     changed(clients)
   }
 
-  #say(problem: string): void {
+  #report(problem: string): void {
     if (problem === this.#problem) return
     this.#problem = problem
     this.#deps.failed(problem)

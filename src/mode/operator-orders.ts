@@ -3,8 +3,8 @@ import type { DrainClose, RelayListener } from '../relay/relay.ts'
 import type { Clock, Timer } from '../util/clock.ts'
 import { joinHostPort } from '../util/ip.ts'
 
-/** What an operator may say of a ServicePort, or of one of its endpoints. */
-interface Sayings {
+/** What an operator may order for a ServicePort, or one of its endpoints. */
+interface OrderPayloads {
   /** New TCP clients wait. */
   readonly pause: {
     /** Open connections are reset, too. */
@@ -16,7 +16,7 @@ interface Sayings {
   readonly weight: { readonly weight: number }
 }
 
-export type OrderKind = keyof Sayings
+export type OrderKind = keyof OrderPayloads
 
 export const orderKinds: readonly OrderKind[] = ['pause', 'drain', 'weight']
 
@@ -29,7 +29,7 @@ interface Subject<K extends OrderKind = OrderKind> {
   readonly endpoint: string
 }
 
-type OrderOf<K extends OrderKind> = Subject<K> & Sayings[K]
+type OrderOf<K extends OrderKind> = Subject<K> & OrderPayloads[K]
 
 /** What is ordered. */
 export type NewOrder = { readonly [K in OrderKind]: OrderOf<K> }[OrderKind]
@@ -48,7 +48,7 @@ export interface OperatorOrdersDeps {
   /** Epoch milliseconds. Default: Date.now. */
   readonly epoch?: () => number
   /** Some have ended by themselves, and why; that is to come into effect soon. */
-  readonly ended: (orders: readonly StandingOrder[], why: string) => void
+  readonly ended: (orders: readonly StandingOrder[], reason: string) => void
 }
 
 interface Held {
@@ -163,10 +163,10 @@ export class OperatorOrders {
     return this.all().filter(({ name, endpoint }) => !there.get(name)?.has(endpoint))
   }
 
-  #end(orders: readonly StandingOrder[], why: string): void {
+  #end(orders: readonly StandingOrder[], reason: string): void {
     if (orders.length === 0) return
     this.withdraw(orders)
-    this.#deps.ended(orders, why)
+    this.#deps.ended(orders, reason)
   }
 
   #setTimer(): void {

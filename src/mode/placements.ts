@@ -3,7 +3,7 @@ import { isInternal, type ServicePort, type Vip } from '../model/snapshot.ts'
 
 /** How a VIP is served by rules that lead to endpoints. */
 export const kernelPlacement = (servicePort: ServicePort): Placement =>
-  placed(servicePort, 'kernel', vip => whyRefused(servicePort, vip))
+  placed(servicePort, 'kernel', vip => refusedReason(servicePort, vip))
 
 /** The same where it is not served, in any mode; `reason` says why. */
 export const unservedPlacement = (servicePort: ServicePort, reason: string): Placement =>
@@ -22,7 +22,7 @@ const placed = (
 })
 
 /** '' when clients of this VIP are served, from here or from outside. */
-const whyRefused = (
+const refusedReason = (
   { internal, external, externalFromNode }: ServicePort,
   vip: Vip,
 ): string => {

@@ -39,7 +39,7 @@ export interface UserspaceModeDeps {
   readonly relay: Relay
   /** Whether an address is one of this host's. */
   readonly isLocal: (address: string) => boolean
-  readonly nodeClients: Pick<NodeClientsWatch, 'look' | 'stop'>
+  readonly nodeClients: Pick<NodeClientsWatch, 'poll' | 'stop'>
   readonly orders: Pick<OperatorOrders, 'apply'>
   /** Ends what goes with it: called by `close`, last. */
   readonly ended?: () => Promise<void>
@@ -87,7 +87,7 @@ export class UserspaceMode implements Mode {
     this.#placements = unserved.length === 0 ? steered : [...steered, ...unserved]
     this.#problems = [...loops.map(loopProblem), ...uncarried.map(sctpProblem)]
     // Before the first client can come.
-    nodeClients.look()
+    nodeClients.poll()
     await relay.apply(orders.apply(listeners, servicePorts))
     await capture.steer(steered, snapshots)
   }
@@ -152,9 +152,9 @@ const stayingOf = (servicePort: ServicePort): Pick<RelayListener, 'staying'> => 
 }
 
 const cutOf = ({ endpoints }: ServicePort): Pick<RelayListener, 'cut' | 'backups'> => {
-  const keysOf = (why: Endpoint['cut']): readonly string[] =>
+  const keysOf = (reason: Endpoint['cut']): readonly string[] =>
     endpoints
-      .filter(({ cut }) => cut === why)
+      .filter(({ cut }) => cut === reason)
       .map(({ address, port }) => joinHostPort(address, port))
   const [cut, backups] = [keysOf('down'), keysOf('backup')]
   return { ...(cut.length > 0 && { cut }), ...(backups.length > 0 && { backups }) }

@@ -73,9 +73,9 @@ export class OwnWays {
   ): ServicePort | undefined {
     const { namespace, serviceName } = servicePort
     const vips = servicePort.vips.filter(vip => {
-      const why = this.#whyNot(servicePort, vip, here)
-      if (why === undefined) return true
-      const message = `${textOf(vip)}/TCP is left out, as ${why}`
+      const reason = this.#problemOf(servicePort, vip, here)
+      if (reason === undefined) return true
+      const message = `${textOf(vip)}/TCP is left out, as ${reason}`
       const object = `Service ${namespace}/${serviceName}`
       problems.push({ object, field: fields[vip.kind], message })
       return false
@@ -84,7 +84,7 @@ export class OwnWays {
     return vips.length === 0 ? undefined : { ...servicePort, vips }
   }
 
-  #whyNot(servicePort: ServicePort, vip: Vip, here: Here): string | undefined {
+  #problemOf(servicePort: ServicePort, vip: Vip, here: Here): string | undefined {
     const { kind } = vip
     if (servicePort.protocol !== 'TCP' || kind === 'Route') return undefined
     const own = this.#own.find(way => this.#takes(vip, way, here))

@@ -157,7 +157,7 @@ export class Registry {
    * on for as long as `mayGoOn` says. True when nothing is left.
    */
   rebuild(mayGoOn: () => boolean = always): boolean {
-    this.#lookForWays()
+    this.#findWays()
     while (this.#unclaimed.size > 0 || this.#unbuilt.size > 0) {
       if (this.#unclaimed.size > 0) this.#decideClaims()
       else this.#build(mayGoOn)
@@ -254,7 +254,7 @@ export class Registry {
     return before !== undefined && losesAny(before, slice)
   }
 
-  #lookForWays(): void {
+  #findWays(): void {
     const dials = this.#dials()
     if (!this.#hasNewWays && !this.#ways.isStale(dials)) return
     this.#hasNewWays = false

@@ -36,7 +36,7 @@ export type LeftOut =
   | 'hinted elsewhere'
 
 /** Hears of each endpoint that is left out, and why. */
-type Told = (endpoint: Endpoint, why: LeftOut) => void
+type OnLeftOut = (endpoint: Endpoint, reason: LeftOut) => void
 
 const reject: Target = { verdict: 'reject', endpoints: [] }
 const drop: Target = { verdict: 'drop', endpoints: [] }
@@ -88,18 +88,18 @@ const targetOf = (
 }
 
 /** Why those of a ServicePort's endpoints that a target of `policy` has not are left out of it. */
-export const whyLeftOut = (
+export const leftOutReasons = (
   endpoints: readonly Endpoint[],
   policy: TrafficPolicy,
   place: Place,
 ): ReadonlyMap<Endpoint, LeftOut> => {
   let left = new Map<Endpoint, LeftOut>()
-  const told: Told = (one, why) => void left.set(one, why)
-  const cluster = clusterSet(endpoints, place, told)
+  const onLeftOut: OnLeftOut = (one, reason) => void left.set(one, reason)
+  const cluster = clusterSet(endpoints, place, onLeftOut)
   // Only of the set that is taken.
   const localOf = (): readonly Endpoint[] => {
     left = new Map()
-    return localSet(endpoints, place, told)
+    return localSet(endpoints, place, onLeftOut)
   }
   targetOf(cluster, localOf, policy)
   return left
@@ -116,24 +116,25 @@ const onlyInternal = (internal: Target): Targets => ({
 const clusterSet = (
   endpoints: readonly Endpoint[],
   place: Place,
-  told?: Told,
+  onLeftOut?: OnLeftOut,
 ): readonly Endpoint[] => {
   const ready = filtered(endpoints, isReady)
-  if (ready.length === 0) return filtered(endpoints, servesTerminating, unready, told)
-  if (told !== undefined) filtered(endpoints, isReady, unready, told)
-  return filtered(ready, hintFilter(ready, place), () => 'hinted elsewhere', told)
+  if (ready.length === 0)
+    return filtered(endpoints, servesTerminating, unready, onLeftOut)
+  if (onLeftOut !== undefined) filtered(endpoints, isReady, unready, onLeftOut)
+  return filtered(ready, hintFilter(ready, place), () => 'hinted elsewhere', onLeftOut)
 }
 
 const localSet = (
   endpoints: readonly Endpoint[],
   { nodeName }: Place,
-  told?: Told,
+  onLeftOut?: OnLeftOut,
 ): readonly Endpoint[] => {
   const isHere = (endpoint: Endpoint): boolean =>
     nodeName !== '' && endpoint.nodeName === nodeName
-  const local = filtered(endpoints, isHere, () => 'not on this node', told)
+  const local = filtered(endpoints, isHere, () => 'not on this node', onLeftOut)
   const isAnyReady = local.some(isReady)
-  return filtered(local, isAnyReady ? isReady : servesTerminating, unready, told)
+  return filtered(local, isAnyReady ? isReady : servesTerminating, unready, onLeftOut)
 }
 
 const isReady = ({ ready }: EndpointSpec): boolean => ready
@@ -179,10 +180,11 @@ const union = (
 const filtered = (
   list: readonly Endpoint[],
   passes: (endpoint: Endpoint) => boolean,
-  why?: (endpoint: Endpoint) => LeftOut,
-  told?: Told,
+  reason?: (endpoint: Endpoint) => LeftOut,
+  onLeftOut?: OnLeftOut,
 ): readonly Endpoint[] => {
   if (list.every(passes)) return list
-  if (why && told) for (const one of list) if (!passes(one)) told(one, why(one))
+  if (reason && onLeftOut)
+    for (const one of list) if (!passes(one)) onLeftOut(one, reason(one))
   return list.filter(passes)
 }

@@ -14,28 +14,28 @@ export class ConnectTimeFigures implements ConnectTimeObserver {
   seconds = 0
   failures = 0
   repairs = 0
-  #said = ''
-  #saidOfUdp = ''
+  #reported = ''
+  #reportedOfUdp = ''
 
   constructor(log: Log) {
     this.#log = log
   }
 
   synced(seconds: number): void {
-    if (this.syncs === 0 || this.#said !== '')
+    if (this.syncs === 0 || this.#reported !== '')
       this.#log.info(
         { ms: Math.round(seconds * 1000) },
         'processes of this node are led to endpoints as they connect',
       )
-    this.#said = ''
+    this.#reported = ''
     this.syncs += 1
     this.seconds += seconds
   }
 
   failed(error: Error, stays: boolean): void {
     this.failures += 1
-    if (this.#said === error.message) return
-    this.#said = error.message
+    if (this.#reported === error.message) return
+    this.#reported = error.message
     const what = stays
       ? 'connect-time steering fails, and old entries lead clients still'
       : 'connect-time steering fails; the proxy mode carries all clients'
@@ -51,9 +51,9 @@ export class ConnectTimeFigures implements ConnectTimeObserver {
   }
 
   udpFailed(why: string): void {
-    if (why !== '' && why !== this.#saidOfUdp)
+    if (why !== '' && why !== this.#reportedOfUdp)
       this.#log.warn({ why }, 'UDP clients may stay at endpoints that are gone')
-    this.#saidOfUdp = why
+    this.#reportedOfUdp = why
   }
 }
 

@@ -53,13 +53,13 @@ const milliseconds = (ms: number): number => Math.round(ms * 1000) / 1000
 const mostAttempts = 3
 
 const attemptFields = (attempts: readonly Attempt[]): LogFields => {
-  const said = attempts.slice(0, mostAttempts).map(({ endpoint, result, ms }) => ({
+  const shown = attempts.slice(0, mostAttempts).map(({ endpoint, result, ms }) => ({
     endpoint,
     result,
     ms: milliseconds(ms),
   }))
-  const more = attempts.length - said.length
-  return more > 0 ? { attempts: said, moreAttempts: more } : { attempts: said }
+  const more = attempts.length - shown.length
+  return more > 0 ? { attempts: shown, moreAttempts: more } : { attempts: shown }
 }
 
 const recordFields = (record: ConnectionRecord): LogFields => ({
@@ -170,9 +170,9 @@ export class ConnectionLog implements RelayObserver {
     }
   }
 
-  processGone(why: string): void {
+  processGone(reason: string): void {
     const since = this.relayGone?.since ?? this.#clock.now()
-    this.relayGone = why === '' ? undefined : { why, since }
+    this.relayGone = reason === '' ? undefined : { reason, since }
   }
 
   fault(listener: string, error: Error): void {
@@ -239,7 +239,7 @@ export class RecordLimiter {
   close(): void {
     this.#options.clock.clearTimeout(this.#timer)
     this.#timer = undefined
-    for (const [key, limited] of this.#limited) this.#say(key, limited)
+    for (const [key, limited] of this.#limited) this.#logLimited(key, limited)
     this.#limited.clear()
   }
 
@@ -269,13 +269,13 @@ export class RecordLimiter {
     const now = this.#options.clock.now()
     for (const [key, limited] of this.#limited) {
       if (now - limited.seenAt < quietMs) continue
-      this.#say(key, limited)
+      this.#logLimited(key, limited)
       if (limited.bucket.isFull) this.#limited.delete(key)
     }
     if (this.#limited.size > 0) this.#sweepLater()
   }
 
-  #say(key: string, limited: Limited): void {
+  #logLimited(key: string, limited: Limited): void {
     if (limited.heldBack > 0) this.#options.onQuiet(key, limited.heldBack)
     limited.heldBack = 0
   }
@@ -328,17 +328,18 @@ class BindLog {
       case 'failed': {
         const { error } = state
         const since = new Date(state.since).toISOString()
-        if (this.#isNews(key)) this.#say('failed', { servicePort, address, error, since })
+        if (this.#isNews(key))
+          this.#logState('failed', { servicePort, address, error, since })
         return
       }
       case 'listening':
         this.#failedAt.delete(key)
         // Its sockets take no IPv4 (IPV6_V6ONLY), unlike those of many programs.
         const only = bind.address === '::' ? { only: 'IPv6' } : {}
-        this.#say('listening', { servicePort, address, ...only })
+        this.#logState('listening', { servicePort, address, ...only })
         return
       case 'closed':
-        this.#say('closed', { servicePort, address, reason: state.reason })
+        this.#logState('closed', { servicePort, address, reason: state.reason })
     }
   }
 
@@ -347,7 +348,7 @@ class BindLog {
     this.#limiter.close()
   }
 
-  #say(kind: Kind, fields: LogFields): void {
+  #logState(kind: Kind, fields: LogFields): void {
     const heldBack = this.#limiter.take(kind)
     const level = kind === 'failed' ? 'error' : 'info'
     if (heldBack !== undefined && heldBack > 0) this.#count(kind, heldBack)

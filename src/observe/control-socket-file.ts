@@ -1,6 +1,6 @@
 import type { Server } from 'node:net'
 import { listenAt } from '../util/listen-at.ts'
-import { lookAt, modeMask, ownUid, placeSocket } from '../util/placed-socket.ts'
+import { statIfThere, modeMask, ownUid, placeSocket } from '../util/placed-socket.ts'
 import { messageOf, UsherError } from '../util/usher-error.ts'
 
 /** Who may connect is who may write to the file, and root. */
@@ -10,8 +10,8 @@ const modeBits = 0o600
  * Why a client must not speak to the socket at `path`; '' when it may. Its owner has to be this
  * user or root, and no other user may write to it; root takes any owner.
  */
-export const whyNotTrusted = (path: string): string => {
-  const file = lookAt(path)
+export const trustProblem = (path: string): string => {
+  const file = statIfThere(path)
   if (file === undefined)
     return 'there is no such file; is Usher running, with this --control-socket?'
   if (!file.isSocket()) return 'it is not a socket'
@@ -45,7 +45,7 @@ export const listenOnFile = async (
     throw new UsherError('CANNOT_LISTEN', `--control-socket ${path}: ${messageOf(error)}`)
   })
   const problem = (): string => {
-    const file = lookAt(path)
+    const file = statIfThere(path)
     if (missing() !== '' || file === undefined) return missing()
     const mode = file.mode & modeMask
     if (mode !== modeBits) return `its mode has become ${mode.toString(8)}; make it 600`

@@ -5,7 +5,7 @@ import { familyOf, ipFamilies, type IpFamily, joinHostPort } from '../util/ip.ts
 export interface HealthOptions {
   readonly clock: Clock
   /** Why clients may be led to what is gone, which a restart may mend; '' by default. */
-  readonly misled?: () => string
+  readonly staleSteeringError?: () => string
   /** Milliseconds; what waits or fails for twice as long is red. kube-proxy's is 30 s. */
   readonly syncPeriodMs: number
   /** What wanted binds are doing now; only failed ones matter, and others may be left out. */
@@ -21,7 +21,7 @@ export interface HealthOptions {
 
 export interface RelayGone {
   /** How it has ended, in words. */
-  readonly why: string
+  readonly reason: string
   /** `Clock` time. */
   readonly since: number
 }
@@ -93,7 +93,7 @@ export class Health {
 
   report(): HealthReport {
     const unread = this.#unread()
-    const hung = [...this.#hung(), ...this.#misled()]
+    const hung = [...this.#hung(), ...this.#staleSteering()]
     const gone = this.#gone()
     const waiting: Record<IpFamily, string[]> = {
       IPv4: this.#waiting('IPv4'),
@@ -138,9 +138,9 @@ export class Health {
     return workers.map(worker => `worker ${worker} of the relay gives no sign of life`)
   }
 
-  #misled(): string[] {
-    const why = this.#options.misled?.() ?? ''
-    return why === '' ? [] : [why]
+  #staleSteering(): string[] {
+    const reason = this.#options.staleSteeringError?.() ?? ''
+    return reason === '' ? [] : [reason]
   }
 
   #gone(): string[] {
@@ -148,7 +148,7 @@ export class Health {
     if (gone === undefined) return []
     const ms = this.#options.clock.now() - gone.since
     if (ms < longestGoneMs) return []
-    return [`no data plane has served for ${seconds(ms)}: the last one ${gone.why}`]
+    return [`no data plane has served for ${seconds(ms)}: the last one ${gone.reason}`]
   }
 
   #tooLong(ms: number): boolean {

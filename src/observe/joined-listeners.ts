@@ -72,7 +72,7 @@ const addEndpoints = (a: EndpointStats, b: EndpointStats): EndpointStats => ({
   key: a.key,
   active: a.active + b.active,
   failures: a.failures + b.failures,
-  resting: a.resting || b.resting,
+  coolingDown: a.coolingDown || b.coolingDown,
   rttMs: Math.max(a.rttMs ?? 0, b.rttMs ?? 0),
   retransmits: (a.retransmits ?? 0) + (b.retransmits ?? 0),
 })

@@ -12,7 +12,7 @@ export interface LogOutputOptions {
 }
 
 const retryMs = 100
-const lastWordsMs = 200
+const lastLinesMs = 200
 
 /**
  * Lines to a descriptor, written so that neither the data path nor the end of the process
@@ -47,7 +47,7 @@ export class LogOutput {
 
   /** What can be written at once; for the end of the process. */
   end(): void {
-    const until = performance.now() + lastWordsMs
+    const until = performance.now() + lastLinesMs
     clearTimeout(this.#timer)
     while (this.#flush() && performance.now() < until) pause(10)
     clearTimeout(this.#timer)
@@ -108,7 +108,7 @@ export const withoutWaiting = (fd: 1 | 2): number => {
 }
 
 /** Says something on standard error if that can be done at once. */
-export const tellStderr = (text: string): void => {
+export const writeStderr = (text: string): void => {
   try {
     writeSync(withoutWaiting(2), text)
   } catch {

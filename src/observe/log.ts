@@ -1,6 +1,6 @@
 import { isatty } from 'node:tty'
 import { type DestinationStream, pino } from 'pino'
-import { LogOutput, tellStderr, withoutWaiting } from './log-output.ts'
+import { LogOutput, writeStderr, withoutWaiting } from './log-output.ts'
 
 export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal'
 
@@ -46,7 +46,7 @@ export const standardOutput = (gatherBytes = gatheredBytes): LogOutput => {
     gatherBytes,
     flushMs: flushEveryMs,
     mostWaitingBytes,
-    complain: what => tellStderr(`usher: log records are being lost: ${what}\n`),
+    complain: what => writeStderr(`usher: log records are being lost: ${what}\n`),
   })
   process.on('exit', () => output.end())
   shared = output

@@ -18,7 +18,7 @@ import type { Log } from './log.ts'
 type Send = (lines: readonly string[]) => Promise<void>
 
 /** Hands over assignments, one message after the other. Never rejects. */
-export type Tell = (...lines: string[]) => Promise<void>
+export type Notify = (...lines: string[]) => Promise<void>
 
 /** For a struct sockaddr_un, and for a message. */
 const addressBytes = 128
@@ -78,7 +78,7 @@ export const noticesTo = (
   env: NodeJS.ProcessEnv,
   log: Log,
   load = loadSyscalls,
-): Tell | undefined => {
+): Notify | undefined => {
   const socket = env['NOTIFY_SOCKET'] ?? ''
   delete env['NOTIFY_SOCKET']
   if (!/^[/@]./.test(socket)) return undefined
@@ -89,11 +89,11 @@ export const noticesTo = (
     send = byProgram(socket)
   }
   let last = Promise.resolve()
-  let saidWhy = false
+  let isLogged = false
   const failed = (error: unknown): void => {
-    if (!saidWhy)
+    if (!isLogged)
       log.warn({ socket, why: messageOf(error) }, 'cannot tell the service manager')
-    saidWhy = true
+    isLogged = true
   }
   return (...lines) => (last = last.then(() => send(lines)).catch(failed))
 }

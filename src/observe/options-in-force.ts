@@ -45,9 +45,9 @@ export const optionsInForce = (
   return Object.fromEntries(given)
 }
 
-/** `1m30s`; without `says0` there is none of 0. */
-const duration = (ms: number | undefined, says0 = false): string | undefined =>
-  ms === undefined || (ms === 0 && !says0) ? undefined : goNanoseconds(ms * 1e6)
+/** `1m30s`; without `writesZero` there is none of 0. */
+const duration = (ms: number | undefined, writesZero = false): string | undefined =>
+  ms === undefined || (ms === 0 && !writesZero) ? undefined : goNanoseconds(ms * 1e6)
 
 const listed = ({ allow, deny, probers }: ClientLists = {}) => ({
   allow: allow && rangesText(allow),

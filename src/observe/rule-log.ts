@@ -6,7 +6,7 @@ import type { Log, LogFields } from './log.ts'
 /** Logs what is done to the kernel's rules: most at debug, what was not expected above. */
 interface RuleLog extends KeeperObserver {
   /** Something that can be done without did not work. */
-  failed(what: string, why: string): void
+  failed(what: string, reason: string): void
 }
 
 /** Of a kernel mode. */

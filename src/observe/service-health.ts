@@ -127,7 +127,7 @@ export class ServiceHealthServers {
 
   async #sync({ servers: wanted, nowhere }: Wanted): Promise<void> {
     if (this.#closed) return
-    this.#sayNowhere(nowhere)
+    this.#logNowhere(nowhere)
     const closing: Promise<void>[] = []
     for (const [key, server] of this.#servers) {
       if (wanted.get(key)?.check.port === server.check.port) continue
@@ -150,7 +150,7 @@ export class ServiceHealthServers {
     await this.#listen()
   }
 
-  #sayNowhere(nowhere: Wanted['nowhere']): void {
+  #logNowhere(nowhere: Wanted['nowhere']): void {
     for (const [key, one] of nowhere) {
       if (this.#nowhere.has(key)) continue
       const { namespace, serviceName } = one.check
@@ -174,7 +174,7 @@ export class ServiceHealthServers {
     const silent = [...this.#servers].filter(([, { listening }]) => !listening)
     const tries = silent.map(async ([key, server]) => {
       const works = await server.listen()
-      this.#say(key, server)
+      this.#logServer(key, server)
       return works
     })
     const results = await Promise.all(tries)
@@ -186,7 +186,7 @@ export class ServiceHealthServers {
     this.#retry.unref?.()
   }
 
-  #say(key: string, server: ServiceHealthServer): void {
+  #logServer(key: string, server: ServiceHealthServer): void {
     const { log, failed } = this.#options
     const { namespace, serviceName } = server.check
     const fields = { service: `${namespace}/${serviceName}`, address: server.address }

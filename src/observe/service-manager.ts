@@ -1,9 +1,9 @@
-import type { Tell } from './notify-socket.ts'
+import type { Notify } from './notify-socket.ts'
 import { printable } from '../util/printable.ts'
 
 export interface ServiceManagerDeps {
-  /** Undefined: there is none, or it wants to be told nothing. */
-  readonly tell: Tell | undefined
+  /** Undefined: there is none, or it wants no messages. */
+  readonly notify: Notify | undefined
   /** How it goes, in a line. */
   readonly sentence: () => string
   /** What is not, a restart may mend. */
@@ -12,7 +12,7 @@ export interface ServiceManagerDeps {
   readonly watchdogMs: number | undefined
 }
 
-const lookEveryMs = 2000
+const checkEveryMs = 2000
 /** Beyond the drain, to close what is left. */
 const closeMs = 10_000
 const longestSentence = 300
@@ -23,8 +23,8 @@ export const watchdogMs = (env: NodeJS.ProcessEnv): number | undefined => {
   delete env['WATCHDOG_USEC']
   delete env['WATCHDOG_PID']
   const ms = Number(microseconds ?? 0) / 1000
-  const isMine = pid === undefined || pid === String(process.pid)
-  return ms > 0 && isMine ? ms : undefined
+  const isForThisProcess = pid === undefined || pid === String(process.pid)
+  return ms > 0 && isForThisProcess ? ms : undefined
 }
 
 /** What CLOCK_MONOTONIC says, which Node's clock of high resolution is. */
@@ -37,35 +37,35 @@ const monotonic = (): string => String(process.hrtime.bigint() / 1000n)
  */
 export class ServiceManager {
   readonly #deps: ServiceManagerDeps
-  readonly #tell: Tell
+  readonly #notify: Notify
   #timer: NodeJS.Timeout | undefined
-  #said = ''
+  #lastStatus = ''
   #isReady = false
   #reloads = 0
   #isStopping = false
 
   constructor(deps: ServiceManagerDeps) {
     this.#deps = deps
-    this.#tell = deps.tell ?? (() => Promise.resolve())
-    if (deps.tell === undefined) return
+    this.#notify = deps.notify ?? (() => Promise.resolve())
+    if (deps.notify === undefined) return
     const { watchdogMs: silence = Number.POSITIVE_INFINITY } = deps
-    this.#timer = setInterval(() => this.#look(), Math.min(lookEveryMs, silence / 3))
+    this.#timer = setInterval(() => this.#check(), Math.min(checkEveryMs, silence / 3))
     // A start that fails ends the process.
     this.#timer.unref()
-    this.#look()
+    this.#check()
   }
 
   /** The first state is served. */
   ready(): void {
     this.#isReady = true
-    void this.#tell('READY=1', ...this.#status())
+    void this.#notify('READY=1', ...this.#status())
   }
 
   /** It serves as before, until `done` settles. */
   async whileReloading(done: Promise<void>): Promise<void> {
     this.#reloads += 1
     if (this.#isReady && !this.#isStopping)
-      void this.#tell('RELOADING=1', `MONOTONIC_USEC=${monotonic()}`)
+      void this.#notify('RELOADING=1', `MONOTONIC_USEC=${monotonic()}`)
     await Promise.allSettled([done])
     this.#reloads -= 1
     if (this.#isReady && !this.#isStopping && this.#reloads === 0) this.ready()
@@ -74,32 +74,32 @@ export class ServiceManager {
   /** It ends, in `ms` milliseconds at most and what closing takes. */
   stopping(ms: number): void {
     this.#isStopping = true
-    void this.#tell(
+    void this.#notify(
       'STOPPING=1',
       `EXTEND_TIMEOUT_USEC=${(ms + closeMs) * 1000}`,
       `STATUS=Stopping: draining for up to ${Math.ceil(ms / 1000)} s`,
     )
   }
 
-  /** Says no more; resolves when all has been said. */
+  /** Sends no more; resolves when all has been sent. */
   async close(): Promise<void> {
     clearInterval(this.#timer)
-    await this.#tell('STATUS=Stopped')
+    await this.#notify('STATUS=Stopped')
   }
 
-  #look(): void {
+  #check(): void {
     const { watchdogMs: silence, isLive } = this.#deps
     const alive =
       silence !== undefined && (this.#isStopping || isLive()) ? ['WATCHDOG=1'] : []
     const lines = [...alive, ...this.#status()]
-    if (lines.length > 0) void this.#tell(...lines)
+    if (lines.length > 0) void this.#notify(...lines)
   }
 
   /** Nothing while it is as before. */
   #status(): string[] {
     const sentence = printable(this.#deps.sentence(), longestSentence)
-    if (this.#isStopping || sentence === this.#said) return []
-    this.#said = sentence
+    if (this.#isStopping || sentence === this.#lastStatus) return []
+    this.#lastStatus = sentence
     return [`STATUS=${sentence}`]
   }
 }

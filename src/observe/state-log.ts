@@ -25,8 +25,8 @@ export class PlacementLog {
   readonly #log: Log
   readonly #isFailing: (servicePort: string, bind: Bind) => boolean
   #placements: readonly Placement[] = []
-  /** By listener: what was said of its VIPs, by kind and VIP. */
-  readonly #said = new Map<string, ReadonlyMap<string, string>>()
+  /** By listener: what was logged of its VIPs, by kind and VIP. */
+  readonly #reported = new Map<string, ReadonlyMap<string, string>>()
   /** Those with a VIP that is left out because it fails. */
   readonly #incomplete = new Map<string, Placement>()
 
@@ -39,27 +39,27 @@ export class PlacementLog {
     this.#isFailing = isFailing
   }
 
-  /** Costs what changed: a Placement that is the same object says the same. */
-  say(placements: readonly Placement[]): void {
+  /** Costs what changed: a Placement that is the same object is logged as before. */
+  report(placements: readonly Placement[]): void {
     const { before, after } = listDiff(this.#placements, placements)
     this.#placements = placements
-    const looked = new Map(after.map(placement => [placement.listenerId, placement]))
+    const compared = new Map(after.map(placement => [placement.listenerId, placement]))
     for (const { listenerId } of before)
-      if (!looked.has(listenerId)) this.#forget(listenerId)
+      if (!compared.has(listenerId)) this.#forget(listenerId)
     const news: News[] = []
     const incomplete = [...this.#incomplete.values()]
     for (const placement of incomplete) {
-      if (!looked.has(placement.listenerId)) this.#look(placement, news)
+      if (!compared.has(placement.listenerId)) this.#compare(placement, news)
     }
-    for (const placement of after) this.#look(placement, news)
+    for (const placement of after) this.#compare(placement, news)
     this.#write(news)
   }
 
-  #look(placement: Placement, news: News[]): void {
+  #compare(placement: Placement, news: News[]): void {
     const { listenerId, servicePort } = placement
     const { name, protocol } = servicePort
-    const before = this.#said.get(listenerId)
-    const said = new Map<string, string>()
+    const before = this.#reported.get(listenerId)
+    const reported = new Map<string, string>()
     this.#incomplete.delete(listenerId)
     for (const each of placement.vips) {
       // It is news when it works.
@@ -71,16 +71,16 @@ export class PlacementLog {
       const vip = joinHostPort(address, port)
       const key = `${kind} ${vip}`
       const text = describe(each)
-      said.set(key, text)
+      reported.set(key, text)
       if (before?.get(key) === text) continue
       const fields = { servicePort: name, protocol, kind, vip }
       news.push({ fields, text, placement: each })
     }
-    this.#said.set(listenerId, said)
+    this.#reported.set(listenerId, reported)
   }
 
   #forget(listenerId: string): void {
-    this.#said.delete(listenerId)
+    this.#reported.delete(listenerId)
     this.#incomplete.delete(listenerId)
   }
 
@@ -149,7 +149,7 @@ export class ProblemLog {
     this.#log = log
   }
 
-  say(problems: readonly Problem[]): void {
+  report(problems: readonly Problem[]): void {
     const hadProblems = this.#news.hasProblems
     const news = this.#news.take(problems)
     for (const [i, { object, field, message }] of news.entries())
@@ -198,7 +198,7 @@ export class AnnotationEvents {
   }
 
   /** To be called with all problems that there are now. */
-  say(problems: readonly Problem[]): void {
+  report(problems: readonly Problem[]): void {
     const news = this.#news.take(problems.filter(isOfAnnotations))
     const byObject = new Map<string, Problem[]>()
     for (const problem of news) {
@@ -253,21 +253,21 @@ export class ChangeLog {
     this.#services += services
     this.#endpoints += endpoints
     this.#syncs += 1
-    if (this.#timer === undefined) this.#say()
+    if (this.#timer === undefined) this.#writeAndWait()
   }
 
-  /** Says what is still held back; the timer ends. */
+  /** Logs what is still held back; the timer ends. */
   close(): void {
     this.#clock.clearTimeout(this.#timer)
     this.#timer = undefined
     this.#write()
   }
 
-  #say(): void {
+  #writeAndWait(): void {
     this.#write()
     this.#timer = this.#clock.setTimeout(() => {
       this.#timer = undefined
-      if (this.#syncs > 0) this.#say()
+      if (this.#syncs > 0) this.#writeAndWait()
     }, everyMs)
     this.#timer.unref?.()
   }

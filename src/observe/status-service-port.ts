@@ -47,9 +47,9 @@ export type CheckOf = (servicePort: ServicePort, endpoint: string) => Health | u
 
 const checkStatus = (health: Health | undefined): EndpointStatus['check'] => {
   if (health === undefined) return null
-  const { up, isKnown, forMs, why, host } = health
+  const { up, isKnown, forMs, reason, host } = health
   const since = isKnown ? timeText(Date.now() - forMs) : null
-  return { up, since, why, host }
+  return { up, since, why: reason, host }
 }
 
 /** A ServicePort with what is known of its endpoints: listener, orders, checks. */
@@ -121,7 +121,7 @@ const endpointsOf = ([servicePort, listener, orders, checkOf]: Known) => {
       active: stats?.active ?? 0,
       failures: stats?.failures ?? 0,
       ...pathStatus(stats),
-      resting: stats?.resting ?? false,
+      resting: stats?.coolingDown ?? false,
       check: checkStatus(checkOf(servicePort, key)),
       ...orderStatus(
         ordered.get(`drain ${key}`),
@@ -185,7 +185,7 @@ const notApplied: VipState = { state: 'binding', reason: 'not applied yet' }
 const stateOf = (states: readonly (BindState | undefined)[]): VipState => {
   for (const bound of states)
     if (bound?.state === 'failed')
-      return { state: 'failed', reason: whyFailed(bound.error) }
+      return { state: 'failed', reason: failedReason(bound.error) }
   if (states.every(bound => bound?.state === 'listening'))
     return { state: 'listening', reason: '' }
   if (states.includes(undefined)) return notApplied
@@ -195,7 +195,7 @@ const stateOf = (states: readonly (BindState | undefined)[]): VipState => {
 }
 
 /** With a hint where another program has the port; ss(8) shows which. */
-const whyFailed = (error: string): string =>
+const failedReason = (error: string): string =>
   error === 'EADDRINUSE'
     ? `${error}, another program has this port, here or on all addresses`
     : error

@@ -9,8 +9,8 @@ export const fillRow = (row: HTMLTableRowElement, cells: readonly Cell[]): void 
 
 const fillCell = (cell: HTMLElement, { text, more = '', isTrouble }: Cell): void => {
   if (cell.firstChild === null) cell.append('', el('small'))
-  const [said, rest] = cell.childNodes
-  if (said) setText(said, text)
+  const [shown, rest] = cell.childNodes
+  if (shown) setText(shown, text)
   if (rest) setText(rest, more)
   cell.classList.toggle('trouble', isTrouble === true)
   // What may be cut off.

@@ -39,7 +39,7 @@ export const endpointState = (
 }
 
 /** What follows the state: why it is so; '' where there is nothing to say. */
-export const whyNotUsed = (endpoint: ShownEndpoint): string => {
+export const unusedReason = (endpoint: ShownEndpoint): string => {
   const state = endpointState(endpoint)
   if (state === 'down') return endpoint.check?.why ?? ''
   return reasons.get(state) ?? ''

@@ -40,7 +40,7 @@ export const perSecond = (rate: number): string =>
   rate === 0 ? '0' : rate < 10 ? rate.toFixed(1) : String(Math.round(rate))
 
 /** `manifests web.yaml, last read 3m5s ago`. */
-export const heardText = (
+export const lastReadText = (
   name: string,
   heardAt: number | null | undefined,
   now: number,

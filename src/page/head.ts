@@ -1,21 +1,21 @@
 import { byId, el, setAttribute, setText } from './dom.ts'
-import { bytesForPeople, count, forPeople, heardText } from './format.ts'
+import { bytesForPeople, count, forPeople, lastReadText } from './format.ts'
 import type { Head, Tick } from './wire.ts'
 
-/** The sentence at the top, and when Usher heard last of the world. `lost`: why there is no news. */
+/** The sentence at the top, and when the source was read last. `lost`: why there is no news. */
 export const showHead = (head: Head, tick: Tick, lost: string): void => {
   const { verdict, why, about, source } = head
   const reasons = why.length === 0 ? '' : `: ${why.join('; ')}`
   const health = byId('health')
   setText(health, lost === '' ? `${verdict}${reasons}. ${about}.` : lost)
   setAttribute(health, 'class', lost !== '' || verdict !== 'Healthy' ? 'trouble' : '')
-  const heard = heardText(source.name, tick.heardAt, tick.now)
-  const heardOf = byId('heard')
+  const lastRead = lastReadText(source.name, tick.heardAt, tick.now)
+  const lastReadElement = byId('heard')
   setText(
-    heardOf,
-    source.error === '' ? heard : `${heard}, and not since: ${source.error}`,
+    lastReadElement,
+    source.error === '' ? lastRead : `${lastRead}, and not since: ${source.error}`,
   )
-  setAttribute(heardOf, 'class', source.error === '' ? '' : 'trouble')
+  setAttribute(lastReadElement, 'class', source.error === '' ? '' : 'trouble')
   document.title = `${verdict === 'Healthy' && lost === '' ? '' : '● '}Usher`
 }
 
@@ -48,10 +48,13 @@ export const showProcess = (tick: Tick): void => {
     footer.append(el('span', {}, el('b'), ' ', el('span')))
   for (const [i, { name, value, widest = value, isTrouble = false }] of facts.entries()) {
     const fact = footer.children[i] as HTMLElement
-    const [named, said] = fact.children as unknown as readonly [HTMLElement, HTMLElement]
+    const [named, valueElement] = fact.children as unknown as readonly [
+      HTMLElement,
+      HTMLElement,
+    ]
     setText(named, name)
-    setText(said, value)
-    said.style.minWidth = `${widest.length}ch`
+    setText(valueElement, value)
+    valueElement.style.minWidth = `${widest.length}ch`
     setAttribute(fact, 'class', isTrouble ? 'trouble' : '')
   }
 }

@@ -155,9 +155,9 @@ followStream(
       render()
     },
   },
-  why => {
-    lost = why
+  reason => {
+    lost = reason
     render()
-    if (store.tick === undefined) setText(byId('heard'), why)
+    if (store.tick === undefined) setText(byId('heard'), reason)
   },
 )

@@ -2,7 +2,7 @@ import { type SmallTable, smallTable, cell } from './cells.ts'
 import { el, setText } from './dom.ts'
 import { identity, type Row } from './store.ts'
 import type { Cell } from './columns.ts'
-import { endpointState, type ShownEndpoint, whyNotUsed } from './endpoint-words.ts'
+import { endpointState, type ShownEndpoint, unusedReason } from './endpoint-words.ts'
 import { bytesForPeople, forPeople } from './format.ts'
 
 const everyMs = 1000
@@ -219,7 +219,7 @@ const stateCell = (endpoint: ShownEndpoint, now: number): Cell => {
   const state = endpointState(endpoint)
   // Rests come and go, and rows must not grow and shrink with them; the last error says why.
   if (state === 'resting') return cell(state, '', true)
-  const more = [whyNotUsed(endpoint), timesOf(endpoint, now)].filter(Boolean).join(', ')
+  const more = [unusedReason(endpoint), timesOf(endpoint, now)].filter(Boolean).join(', ')
   return cell(state, more, state !== 'ready')
 }
 
@@ -425,13 +425,13 @@ const ask = async <T>(
   if (response.ok) return { answer: (await response.json()) as T }
   const text = await response.text()
   return {
-    why: wordsOf(text) || `${path}: ${response.status}`,
+    why: refusalText(text) || `${path}: ${response.status}`,
     isFinal: finalStatuses.has(response.status),
   }
 }
 
 /** Orders and what goes with them are refused in JSON, all else in plain text. */
-const wordsOf = (text: string): string => {
+const refusalText = (text: string): string => {
   try {
     const { error } = JSON.parse(text) as {
       readonly error?: { readonly message?: string }

@@ -9,10 +9,13 @@ const againMs = 5000
 const silentMs = 10_000
 
 /**
- * Hears of what changes, as long as somebody can see it. `lost` is told in words why nothing comes,
+ * Receives what changes, as long as somebody can see it. `lost` is told in words why nothing comes,
  * which is so until there is a new look.
  */
-export const followStream = (handlers: Handlers, lost: (why: string) => void): void => {
+export const followStream = (
+  handlers: Handlers,
+  lost: (reason: string) => void,
+): void => {
   let source: EventSource | undefined
   /** Opens the stream again. */
   let again = 0
@@ -81,12 +84,12 @@ class Taken {
   later(): void {
     this.#timer ||= setTimeout(() => {
       this.#timer = 0
-      // When it does not get there the stream ends or is silent, and that is said.
-      this.#say().catch(() => {})
+      // When it does not get there the stream ends or is silent, and that is shown.
+      this.#acknowledge().catch(() => {})
     }, takenEveryMs)
   }
 
-  async #say(): Promise<void> {
+  async #acknowledge(): Promise<void> {
     const { viewer } = this
     const { status } = await fetch(`stream/taken?viewer=${viewer}`)
     if (status === 404 && viewer === this.viewer) this.#unknown()

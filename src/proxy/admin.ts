@@ -104,7 +104,8 @@ export const createAdmin = (deps: AdminDeps): Admin => {
       connectTime: deps.connectTime.status(),
     }
   }
-  const isEligible = (): boolean => !isDraining() && whyNotEligible(node, registry) === ''
+  const isEligible = (): boolean =>
+    !isDraining() && ineligibleReason(node, registry) === ''
   const probes = new ProbeCounts()
   const metrics = metricsOf(deps, probes)
   const viewers = new Viewers({ status, clock: deps.clock, log: deps.log })
@@ -144,15 +145,15 @@ const checkOf =
 const nodeStatus = (node: NodeParts, registry: Registry): StatusInput['node'] => {
   const { nodeName } = node
   if (nodeName === '') return undefined
-  const notEligible = whyNotEligible(node, registry)
+  const notEligible = ineligibleReason(node, registry)
   return { name: nodeName, zone: registry.lastKnownNode()?.zone ?? '', notEligible }
 }
 
 /** Why load balancers should not send to this node; '' when they may (KEP-3836). */
-const whyNotEligible = ({ whyNoNode }: NodeParts, registry: Registry): string => {
-  if (whyNoNode === undefined) return ''
+const ineligibleReason = ({ nodeProblem }: NodeParts, registry: Registry): string => {
+  if (nodeProblem === undefined) return ''
   const node = registry.node()
-  if (node === undefined) return `/healthz is 503: ${whyNoNode()}`
+  if (node === undefined) return `/healthz is 503: ${nodeProblem()}`
   return node.leaving ? '/healthz is 503: the Node is about to go' : ''
 }
 

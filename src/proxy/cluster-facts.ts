@@ -17,12 +17,12 @@ import {
 import type { ClusterFacts, NodeParts, ProxyOptions } from './options.ts'
 
 export const clusterFacts = (
-  { nodeName, clusterCidrs, nodeCidrs, whyNoNode }: NodeParts,
+  { nodeName, clusterCidrs, nodeCidrs, nodeProblem }: NodeParts,
   registry: Registry,
   options: Pick<ProxyOptions, 'nodePortAddresses' | 'serviceCidr' | 'mode'>,
   source: Pick<Source, 'dials'>,
 ): ClusterFacts => {
-  const nodePorts = nodePortWords(options)
+  const nodePorts = nodePortNames(options)
   // Which the API will have: kube-proxy does not start without (NewNodeManager).
   const untilKnown = nodePorts.map(word => (word === 'primary' ? 'localhost' : word))
   const resolvers = resolversOfHost()
@@ -71,7 +71,7 @@ export const clusterFacts = (
       }),
     nodePortCidrs: family => {
       const own = primaryAddresses(registry.lastKnownNode()?.addresses ?? [])
-      const waits = own.length === 0 && whyNoNode !== undefined
+      const waits = own.length === 0 && nodeProblem !== undefined
       return nodePortCidrs(waits ? untilKnown : nodePorts, own)(family)
     },
     nodePortCidrsOfAnyNode: nodePortCidrsOfAnyNode(nodePorts),
@@ -105,7 +105,7 @@ const namedNode = ([address, name]: readonly [string, string]) =>
   [address, `an address of Node ${name}`] as const
 
 /** As kube-proxy, which opens less in nftables mode; it stays so when another takes its place. */
-const nodePortWords = ({
+const nodePortNames = ({
   nodePortAddresses = [],
   mode,
 }: Pick<ProxyOptions, 'nodePortAddresses' | 'mode'>): readonly string[] =>

@@ -5,7 +5,7 @@ import { exemptAtOnce, exemptGroups } from '../kernel/connect-time/tables.ts'
 import { ConnectTime } from '../kernel/connect-time/connect-time.ts'
 import { type ConnectTimeProbe, probeConnectTime } from '../kernel/connect-time/probe.ts'
 import { connectTimeLock, type HostLock, SocketLock } from '../kernel/keeper/host-lock.ts'
-import type { Look } from '../kernel/proxier.ts'
+import type { InspectCommand } from '../kernel/proxier.ts'
 import { StoppableTools } from '../kernel/run-tool.ts'
 import type { ModeName } from '../mode/mode.ts'
 import type { Problem, ServicePort, Snapshot, Vip } from '../model/snapshot.ts'
@@ -30,8 +30,11 @@ export interface ConnectTimePart {
   readonly served: () => void
   readonly problems: () => readonly Problem[]
   /** Why clients may be led to what is gone; '' when they are not. */
-  readonly misled: () => string
-  readonly looks: (servicePort: ServicePort, vip: Vip) => readonly Look[]
+  readonly staleSteeringError: () => string
+  readonly inspectCommands: (
+    servicePort: ServicePort,
+    vip: Vip,
+  ) => readonly InspectCommand[]
   /** Undefined where it is off. */
   readonly status: () => ConnectTimeStatus | undefined
   readonly metrics: (snapshots: readonly Snapshot[]) => Promise<readonly BoundMetric[]>
@@ -50,8 +53,8 @@ export const createConnectTime = async (
   if (connectTime === undefined) return nothing
   const { wanted } = connectTime
   if (wanted === 'off') return without(deps, connectTime, () => undefined)
-  const look = () => probeConnectTime({ ...connectTime, onlyNode: wanted === 'host' })
-  const probe = await look()
+  const probeNow = () => probeConnectTime({ ...connectTime, onlyNode: wanted === 'host' })
+  const probe = await probeNow()
   if (probe.usable) return leading(deps, connectTime, probe)
   let { detail } = probe
   if (wanted === 'auto')
@@ -64,7 +67,7 @@ export const createConnectTime = async (
   const part = without(deps, connectTime, () => detail)
   const { close } = part
   const retry = new UntilDone(deps, async () => {
-    const now = await look()
+    const now = await probeNow()
     detail = now.detail
     if (!now.usable) return [notUsable(detail)]
     log.info({ detail }, 'connect-time steering works here by now')
@@ -83,18 +86,18 @@ export const createConnectTime = async (
 
 const object = 'connect-time steering'
 
-const notUsable = (why: string): Problem => ({
+const notUsable = (reason: string): Problem => ({
   object,
   field: '--connect-time',
-  message: `it does not work here: ${why}; the proxy mode carries all clients`,
+  message: `it does not work here: ${reason}; the proxy mode carries all clients`,
 })
 
 const nothing: ConnectTimePart = {
   sync: async () => {},
   served: () => {},
   problems: () => [],
-  misled: () => '',
-  looks: () => [],
+  staleSteeringError: () => '',
+  inspectCommands: () => [],
   status: () => undefined,
   metrics: async () => [],
   leave: async () => {},
@@ -104,16 +107,16 @@ const nothing: ConnectTimePart = {
 const clientsOf = ({ wanted }: ConnectTimeOptions): ConnectTimeStatus['clients'] =>
   wanted === 'host' ? 'host' : 'all'
 
-/** `whyNow`: why it does not work; undefined where it is off. What an earlier Usher has left goes. */
+/** `problemNow`: why it does not work; undefined where it is off. What an earlier Usher has left goes. */
 const without = (
   deps: ConnectTimeDeps,
   connectTime: ConnectTimeOptions,
-  whyNow: () => string | undefined,
+  problemNow: () => string | undefined,
 ): ConnectTimePart => {
   const { wanted, bpffs } = connectTime
   const isLeft = existsSync(pinsFolder(bpffs))
   let lock = lockOf(deps)
-  let isSaid = !isLeft
+  let isLogged = !isLeft
   const kinds = [connectTimeKind(bpffs)]
   const removal = new UntilDone(deps, async () => {
     lock = lockOf(deps)
@@ -125,16 +128,16 @@ const without = (
   return {
     ...nothing,
     served: () => {
-      if (isSaid) return
-      isSaid = true
+      if (isLogged) return
+      isLogged = true
       removal.later([])
     },
     problems: () => {
-      const why = wanted === 'auto' ? undefined : whyNow()
-      return [...removal.problems, ...(why === undefined ? [] : [notUsable(why)])]
+      const reason = wanted === 'auto' ? undefined : problemNow()
+      return [...removal.problems, ...(reason === undefined ? [] : [notUsable(reason)])]
     },
     status: () => {
-      const [detail, clients] = [whyNow(), clientsOf(connectTime)]
+      const [detail, clients] = [problemNow(), clientsOf(connectTime)]
       return detail === undefined
         ? undefined
         : { state: 'not usable', detail, clients, left: 0 }
@@ -178,10 +181,10 @@ const leading = (
     ...nothing,
     sync: snapshots => steering.sync(withOrdersToRelay(snapshots, orders)),
     problems: () => [...steering.problems, ...withoutGroups(cgroup, connectTime)],
-    misled: () => steering.misled,
-    looks: (servicePort, vip) => {
+    staleSteeringError: () => steering.staleSteeringError,
+    inspectCommands: (servicePort, vip) => {
       const isOrdered = orders.all().some(({ name }) => name === servicePort.name)
-      return isOrdered ? [] : steering.looks(servicePort, vip)
+      return isOrdered ? [] : steering.inspectCommands(servicePort, vip)
     },
     status: () => ({
       state: steering.state,

@@ -79,7 +79,7 @@ export const createDataPath = async (
     metrics: captureMetrics,
     system: hostSystem({
       clock,
-      onBlind: why => sayBlind(log, why),
+      onBlind: reason => logBlind(log, reason),
       isBesideKernelMode,
     }),
     localAddresses,
@@ -162,7 +162,7 @@ const makeRelay = async (
   return ownProcess({ ...deps, relay, lost: resync })
 }
 
-const sayBlind = (log: Log, why: string): void =>
+const logBlind = (log: Log, why: string): void =>
   log.warn({ why }, 'for now a change of the rules by another program would go unnoticed')
 
 /** What proxy ports were in the last run, if anywhere it is remembered. */

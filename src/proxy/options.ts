@@ -121,7 +121,7 @@ export interface Shared {
   readonly orders: OperatorOrders
   /** Asks for a sync soon. */
   readonly resync: () => void
-  /** To be told of ServicePorts, by name, of whose endpoints one or all have failed. */
+  /** Notified of ServicePorts, by name, of whose endpoints one or all have failed. */
   readonly allFailed: (servicePort: string) => void
 }
 
@@ -133,7 +133,7 @@ export interface NodeParts {
    * Where `/healthz` is red while the Node is not known or about to go (KEP-3836): why it
    * is not known.
    */
-  readonly whyNoNode?: () => string
+  readonly nodeProblem?: () => string
   /** CIDRs of the pods that count as this node's clients. */
   readonly clusterCidrs: readonly string[]
   /** The podCIDRs of the Node count too. */

@@ -33,13 +33,16 @@ import {
 export const ownProcess = async (
   deps: Omit<SupervisedRelayDeps, 'program'>,
 ): Promise<MadeRelay> => {
-  const { command, why } = await launcherWithLess(ownPrivileges(), runTool)
+  const { command, reason } = await launcherWithLess(ownPrivileges(), runTool)
   const program = dataPlaneProgram(command)
   try {
-    return await started({ ...deps, program }, why)
+    return await started({ ...deps, program }, reason)
   } catch (error) {
     if (!(error instanceof ProbeCrashed)) throw error
-    const { relay, choice } = await started({ ...deps, program, relay: 'portable' }, why)
+    const { relay, choice } = await started(
+      { ...deps, program, relay: 'portable' },
+      reason,
+    )
     const passedOver = [{ name: 'linux', detail: error.message }] as const
     return { relay, choice: { ...choice, detail: portableDetail, passedOver } }
   }
@@ -47,12 +50,12 @@ export const ownProcess = async (
 
 const started = async (
   deps: SupervisedRelayDeps,
-  whyExcess: string,
+  excessReason: string,
 ): Promise<MadeRelay> => {
   const relay = new SupervisedRelay(deps)
   const { choice, privileges } = await relay.chosen
   const isTooMuch = privileges !== undefined && isExcessive(privileges)
-  const excess = isTooMuch ? whyExcess || 'they could not be taken away' : ''
+  const excess = isTooMuch ? excessReason || 'they could not be taken away' : ''
   return { relay, choice: { ...choice, ownProcess: { privileges, excess } } }
 }
 
@@ -67,14 +70,15 @@ export const launcherWithLess = async (
   run: RunTool,
 ): Promise<Launcher> => {
   // Not Linux.
-  if (own === undefined) return { command: [], why: '' }
-  let why = ''
+  if (own === undefined) return { command: [], reason: '' }
+  let problem = ''
   for (const args of waysDown(own)) {
     const refused = await tryOut(args, run)
-    if (refused === '') return { command: ['setpriv', ...args], why: why || whyNot(own) }
-    why ||= refused
+    if (refused === '')
+      return { command: ['setpriv', ...args], reason: problem || rootProblem(own) }
+    problem ||= refused
   }
-  return { command: [], why: isExcessive(own) ? why : '' }
+  return { command: [], reason: isExcessive(own) ? problem : '' }
 }
 
 /** Arguments of setpriv, the best first. */
@@ -97,7 +101,7 @@ const mayChangeUser = (own: Privileges): boolean =>
   own.uid === 0 && [setUid, setGid, killOthers].every(bit => hasCapability(own, bit))
 
 /** Why nothing more can go; '' when there is no reason. */
-const whyNot = (own: Privileges): string =>
+const rootProblem = (own: Privileges): string =>
   own.uid === 0 && !mayChangeUser(own)
     ? 'to give it a user of its own takes CAP_SETUID, CAP_SETGID and CAP_KILL'
     : ''

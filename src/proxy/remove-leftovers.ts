@@ -32,19 +32,19 @@ export const removeLeftovers = async (
     const ofBefore = kinds.filter(({ name }) => before !== '' && name.includes(before))
     const lost = unseen.filter(line => ofBefore.some(({ name }) => line.startsWith(name)))
     const unknown = lost.length < ofBefore.length ? [] : lost
-    const left = unknown.map(why => ({ what: `left by ${before}`, why }))
+    const left = unknown.map(reason => ({ what: `left by ${before}`, reason }))
     return inForce(object, [...stayed, ...hidden, ...left])
   } catch (error) {
-    return inForce(object, [{ what: 'leftovers', why: (error as Error).message }])
+    return inForce(object, [{ what: 'leftovers', reason: (error as Error).message }])
   }
 }
 
 /** Problems of what could not be removed. */
 export const inForce = (object: string, left: readonly Stay[]): readonly Problem[] => {
   const more = left.length > mostNamed ? `; so may ${left.length - mostNamed} more` : ''
-  return left.slice(0, mostNamed).map(({ what, why }) => ({
+  return left.slice(0, mostNamed).map(({ what, reason }) => ({
     object,
     field: what,
-    message: `what another mode or capture left may be in force, and is tried again (usher cleanup): ${why}${more}`,
+    message: `what another mode or capture left may be in force, and is tried again (usher cleanup): ${reason}${more}`,
   }))
 }

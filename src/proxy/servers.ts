@@ -81,9 +81,9 @@ export const startServers = async (
   const [metrics, health] = servers
   const problems = () =>
     listens.flatMap((listen, i) => {
-      const why = servers[i]?.failure() ?? ''
-      const message = `${failureText(listen)}: ${why}`
-      return why === '' ? [] : [{ object: listen.flag, field: '', message }]
+      const reason = servers[i]?.failure() ?? ''
+      const message = `${failureText(listen)}: ${reason}`
+      return reason === '' ? [] : [{ object: listen.flag, field: '', message }]
     })
   const bound = listens.flatMap(({ flag, bind = { address: '', port: 0 } }, i) => {
     const { port } = splitHostPort(servers[i]?.address() ?? '') ?? bind

@@ -10,13 +10,13 @@ import type { CheckedEndpoint, Judge } from '../model/checked-endpoints.ts'
 import type { CheckEffects } from '../model/service.ts'
 import type { Log } from '../observe/log.ts'
 
-/** Says in the log that an endpoint has turned; `kind` is what its group is. */
+/** Logs that an endpoint has turned; `kind` is what its group is. */
 export const turnLog =
   (log: Log, kind: 'route' | 'service') =>
-  ({ group, endpoint, host, up, why }: GroupTurn): void => {
+  ({ group, endpoint, host, up, reason }: GroupTurn): void => {
     const where = { [kind]: group, endpoint, ...(host !== '' && { host }) }
     if (up) log.info(where, 'an endpoint is up')
-    else log.warn({ ...where, why }, 'an endpoint is down')
+    else log.warn({ ...where, why: reason }, 'an endpoint is down')
   }
 
 interface ServiceChecksDeps extends Pick<GroupHealthOptions, 'clock' | 'changed'> {

@@ -40,7 +40,7 @@ import { type ConnectTimePart, createConnectTime } from './connect-time.ts'
 import { noNode, type ProxyDeps, type RunningProxy, type Shared } from './options.ts'
 import { type ProxyServers, startServers } from './servers.ts'
 import { ServiceChecks } from './service-checks.ts'
-import { sayEnded } from './control/endpoint-orders.ts'
+import { logEnded } from './control/endpoint-orders.ts'
 import { createTraffic, type Traffic } from './traffic.ts'
 
 const longestReloadMs = 10_000
@@ -88,7 +88,7 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
   const orders = new OperatorOrders({
     clock,
     ended: (ended, why) => {
-      sayEnded(log, ended, why)
+      logEnded(log, ended, why)
       resync()
     },
   })
@@ -229,7 +229,7 @@ interface ControlDeps extends Shared {
 
 type Control = ReturnType<typeof createControl>
 
-/** What keeps what is served equal to what the source wants, and says how that goes. */
+/** What keeps what is served equal to what the source wants, and reports how that goes. */
 const createControl = (deps: ControlDeps) => {
   const { options, clock, log, facts, registry, checks, traffic, connectTime } = deps
   const { source, emit } = deps
@@ -238,7 +238,7 @@ const createControl = (deps: ControlDeps) => {
   const health = new Health({
     clock,
     syncPeriodMs: syncPeriod,
-    misled: () => connectTime.misled(),
+    staleSteeringError: () => connectTime.staleSteeringError(),
     binds: () => redBinds(traffic),
     sourceSynced: () => source.status().synced,
     hungWorkers: () => traffic.dataPath()?.connectionLog.hungWorkers ?? [],
@@ -286,8 +286,8 @@ const createControl = (deps: ControlDeps) => {
     mostWaitMs: minSyncPeriod,
     maxMs: syncPeriod,
     problems: problems => {
-      problemLog.say(problems)
-      annotationEvents.say(problems)
+      problemLog.report(problems)
+      annotationEvents.report(problems)
     },
     failed: error =>
       log.error(reasonOf(error), 'the wanted state could not be applied; trying again'),
@@ -303,9 +303,9 @@ const createControl = (deps: ControlDeps) => {
       await mode.sync(snapshots)
       connectTime.served()
       await healthChecks.sync(snapshots)
-      modeProblemLog.say(modeProblems())
-      modeAnnotationEvents.say(mode.problems)
-      placementLog.say(mode.placements)
+      modeProblemLog.report(modeProblems())
+      modeAnnotationEvents.report(mode.problems)
+      placementLog.report(mode.placements)
     },
   })
   return {

@@ -63,8 +63,8 @@ export const createTraffic = async (deps: TrafficDeps): Promise<Traffic> => {
         { ...deps, options: isRunning ? withAnyRelay(options) : options },
         { before },
       )
-      sayCapture(log, dataPath.captureChoice())
-      sayRelay(log, dataPath.relayChoice, options)
+      logCapture(log, dataPath.captureChoice())
+      logRelay(log, dataPath.relayChoice, options)
       return dataPath.mode
     },
   }
@@ -82,13 +82,13 @@ export const createTraffic = async (deps: TrafficDeps): Promise<Traffic> => {
       fallBacks += 1
       // That of Services that asked for it has ended with the mode.
       if (change.to !== 'userspace') dataPath = undefined
-      sayFallBack(log, change)
+      logFallback(log, change)
       fellBack(fallBackText(change))
     },
     failed: err => log.warn({ err }, 'the mode that ran could not be ended in order'),
   })
   isRunning = true
-  sayMode(log, mode.choice)
+  logMode(log, mode.choice)
   const { choice } = mode
   const counters = hostCounters()
   if (isFallBack(choice)) fellBack(choiceText(choice))
@@ -141,7 +141,7 @@ const withRelay = (
           { ...deps, options: besideKernelMode(options) },
           { isBesideKernelMode: true },
         )
-        sayRelay(log, path.relayChoice, options)
+        logRelay(log, path.relayChoice, options)
         made(path)
         return path.mode
       },
@@ -204,7 +204,7 @@ export const isFallBack = ({ mode, name }: ModeChoice): boolean =>
   mode !== '' && mode !== name
 
 /** Which mode runs, and why not another. People look for kube-proxy's words. */
-export const sayMode = (log: Log, choice: ModeChoice): void => {
+export const logMode = (log: Log, choice: ModeChoice): void => {
   const { name, by, detail, passedOver } = choice
   log[isFallBack(choice) ? 'warn' : 'info'](
     { mode: name, ...(by !== '' && { askedBy: by }), ...reasons(detail, passedOver) },
@@ -235,25 +235,28 @@ export const modeWarning = ({
 
 /** For an Event. */
 export const choiceText = ({ mode, name, passedOver }: ModeChoice): string => {
-  const why = passedOver.map(one => `${one.name}: ${one.detail}`).join('; ')
-  return `${mode} mode was asked for, ${name} mode runs: ${why}`
+  const reason = passedOver.map(one => `${one.name}: ${one.detail}`).join('; ')
+  return `${mode} mode was asked for, ${name} mode runs: ${reason}`
 }
 
-export const sayFallBack = (log: Log, { from, to, why }: FallBack<ModeName>): void =>
-  log.error({ from, to, why }, `Using ${to} Proxier: the mode before no longer works`)
+export const logFallback = (log: Log, { from, to, reason }: FallBack<ModeName>): void =>
+  log.error(
+    { from, to, why: reason },
+    `Using ${to} Proxier: the mode before no longer works`,
+  )
 
 /** For an Event. */
-export const fallBackText = ({ from, to, why }: FallBack<ModeName>): string =>
-  `${from} mode no longer works, ${to} mode runs: ${why}`
+export const fallBackText = ({ from, to, reason }: FallBack<ModeName>): string =>
+  `${from} mode no longer works, ${to} mode runs: ${reason}`
 
-const sayCapture = (log: Log, { name, detail, passedOver }: CaptureChoice): void =>
+const logCapture = (log: Log, { name, detail, passedOver }: CaptureChoice): void =>
   // Then clients of most Services are not served.
   log[name === 'listen' && passedOver.length > 0 ? 'warn' : 'info'](
     { capture: name, ...reasons(detail, passedOver) },
     'how traffic for VIPs gets here',
   )
 
-export const sayRelay = (
+export const logRelay = (
   log: Log,
   { name, detail, passedOver, workers, ownProcess }: ChosenRelay,
   { limits, relayWorkers = 0 }: Pick<ProxyOptions, 'limits' | 'relayWorkers'>,

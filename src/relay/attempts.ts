@@ -1,6 +1,6 @@
 import type { Backend } from './front.ts'
 import type { Attempt } from './cause.ts'
-import { untold } from './early-close.ts'
+import { noVerdict } from './early-close.ts'
 import type { RelayLimits } from './relay.ts'
 import type { GiveUpCause } from './retry-plan.ts'
 import type { EndpointPlaces } from './shared-places.ts'
@@ -11,7 +11,7 @@ export interface Dialler<B extends Backend, Socket, Connection> {
   readonly random: () => number
   readonly fds: { take(count: number): boolean; release(count: number): void }
   now(): number
-  /** The address of the client, where the balancer looks at it. */
+  /** The address of the client, where the balancer uses it. */
   clientOf(connection: Connection): string
   acceptedAt(connection: Connection): number
   /** It has waited since then for an endpoint to come back, or for a place at one. */
@@ -22,13 +22,13 @@ export interface Dialler<B extends Backend, Socket, Connection> {
   /** Starts an attempt; what comes of it goes to `Dial.won` or `Dial.lost`. */
   connect(attempt: DialAttempt<B, Socket, Connection>): void
   close(socket: Socket): void
-  /** Whether the client has ended its side, and has said nothing. */
+  /** Whether the client has ended its side, and has sent nothing. */
   hasLeft(connection: Connection): boolean
   /** No endpoint could be connected to, or (`CC`) the client did not wait for it. */
   gaveUp(connection: Connection, cause: GiveUpCause, detail: string): void
 }
 
-/** Who is told how an attempt has ended. */
+/** Is notified of how an attempt has ended. */
 export interface AttemptOwner<Own> {
   won(attempt: Own): void
   lost(attempt: Own, code: string): void
@@ -37,21 +37,21 @@ export interface AttemptOwner<Own> {
 /** One dial attempt, for the record too. */
 export class DialAttempt<B extends Backend, Socket, Connection> {
   readonly connection: Connection
-  /** Undefined when it is settled: what its socket says then is not for the dial. */
+  /** Undefined when it is settled: events of its socket are not for the dial then. */
   dial: AttemptOwner<DialAttempt<B, Socket, Connection>> | undefined
   readonly backend: B
   readonly startedAt: number
   socket: Socket | undefined = undefined
   /** It is connected, and has been asked for TLS. */
-  isAsked = false
+  hasAskedTls = false
   /** Where it has taken a place. */
   readonly places: EndpointPlaces | undefined
   /** As `Attempt.result` of the contract; `pending` while it is under way. */
   result = 'pending'
   /** Milliseconds from its start to its result. */
   ms = 0
-  /** Of one that was not served: how many bytes its client had said by then; see early-close.ts. */
-  unservedAfter = untold
+  /** Of one that was not served: how many bytes its client had sent by then; see early-close.ts. */
+  unservedAfter = noVerdict
 
   constructor(
     connection: Connection,
@@ -135,7 +135,7 @@ export class Attempts<B extends Backend, Socket, Connection> {
     if (result !== 'connected') attempt.places?.free()
   }
 
-  /** Closes those under way. Silent for a step is the endpoint's fault: `silent` hears of it. */
+  /** Closes those under way. Silent for a step is the endpoint's fault: `silent` is called with it. */
   endAll(result: 'lost' | 'timeout' | 'cancelled', silent: (backend: B) => void): void {
     const [firstStep = 0] = this.#dialler.limits.dialLadder
     if (this.#pending === 0) return

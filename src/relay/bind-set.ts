@@ -29,7 +29,7 @@ interface Kept {
 const firstRetryMs = 250
 const longestRetryMs = 10_000
 /** How often it is looked whether a socket's file is still there. */
-const lookMs = 2000
+const checkMs = 2000
 
 /**
  * The listening sockets of one listener. A port that is taken is tried again
@@ -123,7 +123,7 @@ export class BindSet {
     }
     const fail = (error: Error): void => {
       since ||= Date.now()
-      const state = { bind, state: 'failed', error: why(error), since } as const
+      const state = { bind, state: 'failed', error: errorText(error), since } as const
       enter(idle === undefined ? state : { ...state, isIdle: true })
     }
     const open = async (): Promise<void> => {
@@ -150,13 +150,13 @@ export class BindSet {
         triedOnce()
         const { listening } = kept
         if (listening?.missing === undefined) return
-        let why = listening.missing()
-        for (; why === ''; why = listening.missing())
-          await sleep(lookMs, undefined, { signal, ref: false })
+        let problem = listening.missing()
+        for (; problem === ''; problem = listening.missing())
+          await sleep(checkMs, undefined, { signal, ref: false })
         listening.close()
         kept.listening = undefined
         since = 0
-        fail(new UsherError('CANNOT_LISTEN', why))
+        fail(new UsherError('CANNOT_LISTEN', problem))
       }
     } catch (error) {
       // An abort means that the bind is no longer wanted; anything else is news.
@@ -207,8 +207,8 @@ export const lastErrorAfter = (before: string, state: BindState): string => {
   return state.state === 'listening' && before.startsWith(where) ? '' : before
 }
 
-/** Of a port an errno says it all; of a file there is more to say. */
-const why = (error: Error): string =>
+/** For a port the errno is enough; for a file the message has more. */
+const errorText = (error: Error): string =>
   hasCode(error, 'CANNOT_LISTEN') ? error.message : errorCode(error)
 
 /** One for all: an abort makes an exception with a stack otherwise. */

@@ -9,9 +9,9 @@ export type WantedRelay = RelayName | 'auto'
 export type RelayChoice = Selection<RelayName>
 
 /** Finds out by doing it. Never throws. */
-export type RelayProbe = () => LinuxRelayParts | { readonly why: string }
+export type RelayProbe = () => LinuxRelayParts | { readonly reason: string }
 
-const notProbed: RelayProbe = () => ({ why: 'not tried' })
+const notProbed: RelayProbe = () => ({ reason: 'not tried' })
 
 /** It was asked for by name, and does not work here; the message says why. */
 export class RelayUnavailable extends Error {
@@ -21,8 +21,8 @@ export class RelayUnavailable extends Error {
 }
 
 /** The message where the linux relay was asked for by name. */
-export const unavailable = (why: string): string =>
-  `--relay linux does not work here: ${why}; --relay auto takes the portable one`
+export const unavailable = (reason: string): string =>
+  `--relay linux does not work here: ${reason}; --relay auto takes the portable one`
 
 /** Why the portable relay was taken without being asked for. */
 export const portableDetail = 'runs wherever Node does'
@@ -38,14 +38,14 @@ export const chooseRelay = (
   if (wanted === 'portable')
     return { name: 'portable', detail: 'as told', passedOver: [] }
   const found = probe()
-  if (!('why' in found)) {
+  if (!('reason' in found)) {
     const detail = wanted === 'auto' ? 'all that it needs works here' : 'as told'
     return { name: 'linux', detail, passedOver: [] }
   }
-  if (wanted === 'linux') throw new RelayUnavailable(unavailable(found.why))
+  if (wanted === 'linux') throw new RelayUnavailable(unavailable(found.reason))
   return {
     name: 'portable',
     detail: portableDetail,
-    passedOver: [{ name: 'linux', detail: found.why }],
+    passedOver: [{ name: 'linux', detail: found.reason }],
   }
 }

@@ -52,7 +52,7 @@ export class ConnectionLimiter {
     return undefined
   }
 
-  /** What `take` would say now; nothing is counted. */
+  /** What `take` would return now; nothing is counted. */
   wouldBreak(client: ClientKey, now: number): BrokenLimit | undefined {
     const { routeConnections = Infinity, routeRate } = this.limits
     const over = this.#clients.over(client, this.limits, now)

@@ -3,7 +3,7 @@ import { isOutOfResources } from '../util/usher-error.ts'
 import { Attempts, type DialAttempt, type Dialler } from './attempts.ts'
 import { noKeys, unservedKeys } from './early-close.ts'
 import type { Choice, Backend } from './front.ts'
-import { type ListenerEndpoints, restMs } from './listener-endpoints.ts'
+import { type ListenerEndpoints, cooldownMs } from './listener-endpoints.ts'
 import { type NextStep, RetryPlan } from './retry-plan.ts'
 import type { Waiting } from './connection-queue.ts'
 
@@ -23,8 +23,8 @@ export type DialService<B extends Backend> = ListenerEndpoints<B> & {
 const heldLadder = [250, 750]
 const firstHeldPauseMs = 250
 const longestHeldPauseMs = 1000
-/** A client that waits for a place is given another look so often. */
-const queueLookMs = 1000
+/** A client that waits for a place checks again so often. */
+const queueCheckMs = 1000
 /** Attempts of one connection before a round for clients that wait. */
 const mostRecorded = 32
 
@@ -57,7 +57,7 @@ export class Dial<B extends Backend, Socket, Connection> {
   #hold: Hold | undefined
   /** Set once it has waited for a place at an endpoint. */
   #wait: QueueWait<B> | undefined
-  /** The last look found endpoints that were full, and none to be tried before them. */
+  /** The last check found endpoints that were full, and none to be tried before them. */
   #isFull = false
   #lastError = ''
   /** It should have waited, and too many did. */
@@ -189,7 +189,7 @@ export class Dial<B extends Backend, Socket, Connection> {
     const now = this.#dialler.now()
     if (isOutOfResources(code)) return this.#follow(plan.failedLocally(backend.key, now))
     if (code === 'EADDRNOTAVAIL') return this.#follow(plan.outOfReach(backend.key, now))
-    this.#service.failed(backend, restMs.refused, code)
+    this.#service.failed(backend, cooldownMs.refused, code)
     this.#follow(plan.failed(backend.key, now))
   }
 
@@ -318,9 +318,9 @@ export class Dial<B extends Backend, Socket, Connection> {
     if (dialler.hasLeft(this.connection)) return this.clientLeft()
     const left = wait.left(this.#service.capacity.queueMs, dialler.now())
     if (left <= 0) return this.#giveUpQueue('all endpoints are full')
-    // An endpoint that rested may have come back, of which nobody is told.
-    dialler.setTimer(this.connection, Math.min(left, queueLookMs))
-    this.#service.capacity.look()
+    // A cooldown may be over, of which nobody is notified.
+    dialler.setTimer(this.connection, Math.min(left, queueCheckMs))
+    this.#service.capacity.checkQueue()
   }
 
   #dequeue(): void {
@@ -344,10 +344,10 @@ export class Dial<B extends Backend, Socket, Connection> {
     if (cause !== 'RC') this.#service.allFailed()
     if (this.#holds()) return
     this.#finish('timeout')
-    const why = this.#service.paused
+    const failure = this.#service.paused
       ? 'paused'
       : this.#lastError || unservedDetail(this.#left)
-    const detail = this.#isOneTooMany ? `too many clients wait; ${why}` : why
+    const detail = this.#isOneTooMany ? `too many clients wait; ${failure}` : failure
     this.#dialler.gaveUp(this.connection, cause, detail)
   }
 
@@ -369,7 +369,7 @@ export class Dial<B extends Backend, Socket, Connection> {
   #endAttempts(result: 'lost' | 'timeout' | 'cancelled'): void {
     const service = this.#service
     this.#attempts.endAll(result, backend =>
-      service.failed(backend, restMs.silent, 'no answer to a connect'),
+      service.failed(backend, cooldownMs.silent, 'no answer to a connect'),
     )
   }
 }

@@ -6,13 +6,13 @@ import { isCancelRequest } from './postgres.ts'
  * An endpoint that accepts and ends before its first byte has not served: most often it is
  * another proxy that accepts before it knows whether there is a server. Nor has one that has no
  * answer in time: it hangs, and its kernel accepts for it. As nothing has come from it, and
- * nothing was sent to it that can't be sent again, the client need not hear of it: the next
+ * nothing was sent to it that can't be sent again, the client need not notice: the next
  * endpoint is dialled, once each, as if this one had refused.
  *
- * But servers end so, too, by what a client has said, or has not said for too long. So one
+ * But servers end so, too, because of what a client sent, or did not send for too long. So one
  * connection alone is the endpoint's failure only when it ends at once on a client that was never
  * mentioned to it. Any other counts when another endpoint has served the very same client, which
- * has said no more, and then as one of several that it takes: see doubts.ts.
+ * has sent no more, and then as one of several that it takes: see doubts.ts.
  */
 
 /** Later than this after it was connected to, such an end is the endpoint's idle limit. */
@@ -33,12 +33,12 @@ interface UnservedConnection<B extends Backend> {
   readonly backend: B
   readonly choice: Choice<B>
   readonly attempts: readonly Attempt[]
-  /** Whether all that the client has said, an end included, can be said again. */
-  readonly repeatable: boolean
-  /** Bytes that the client has said. */
-  readonly told: number
-  /** These, where they are kept. */
-  readonly said: Buffer | undefined
+  /** Whether all that the client has sent, an end included, can be replayed. */
+  readonly isReplayable: boolean
+  /** Bytes that the client has sent. */
+  readonly clientBytes: number
+  /** These, where they are buffered. */
+  readonly replayBytes: Buffer | undefined
   /** The client's address; asking for it may be a system call. */
   readonly address: () => string
 }
@@ -47,59 +47,60 @@ interface UnservedConnection<B extends Backend> {
  * An endpoint has ended of which nothing has come, `ms` after it was connected to. True: that is
  * noted as an early close, and another endpoint is to be dialled, which has not failed so. False:
  * the end is passed on; where it was an early close all the same, all endpoints have failed, and the
- * listener's observer hears of it.
+ * listener's observer is notified.
  */
 export const takeEarlyClose = <B extends Backend>(
   ended: UnservedConnection<B>,
   ms: number,
 ): boolean => {
-  const { service, backend, told, repeatable, said } = ended
+  const { service, backend, clientBytes, isReplayable, replayBytes } = ended
   const mayBeEarly = service.retry?.earlyClose === true && ms <= earlyMs
-  if (!mayBeEarly || isCancelRequest(said)) return false
-  if (!repeatable) return notReplayed(ended)
+  if (!mayBeEarly || isCancelRequest(replayBytes)) return false
+  if (!isReplayable) return notReplayed(ended)
   // In a pause the client waits for what comes after it.
   if (!hasOther(ended) && !service.paused) {
     service.allFailed()
     return false
   }
   // A header names the client: it may be that it is not let in.
-  const isAtOnce = ms <= atOnceMs && told === 0 && service.proxyProtocol === undefined
+  const isAtOnce =
+    ms <= atOnceMs && clientBytes === 0 && service.proxyProtocol === undefined
   service.noteFailure(backend, 'closed early')
   if (isAtOnce) service.unserved(backend, undefined)
-  leave(ended, 'closed early', isAtOnce ? untold : told)
+  leave(ended, 'closed early', isAtOnce ? noVerdict : clientBytes)
   return true
 }
 
 /**
  * The time for an answer is over. True: another endpoint is to be dialled. False: the answer is
- * waited for, as there is no other endpoint, or what was said can't be said again: then it counts
+ * waited for, as there is no other endpoint, or what was sent can't be replayed: then it counts
  * for the endpoint if others have had answers meanwhile.
  */
 export const takeNoAnswer = <B extends Backend>(
   unanswered: UnservedConnection<B>,
 ): boolean => {
-  const { service, backend, told, repeatable, said, address } = unanswered
-  if (isCancelRequest(said)) return false
+  const { service, backend, clientBytes, isReplayable, replayBytes, address } = unanswered
+  if (isCancelRequest(replayBytes)) return false
   service.noteFailure(backend, 'no answer')
   const isLast = !hasOther(unanswered)
   if (isLast) service.allFailed()
-  else if (!repeatable && service.othersAnswer(backend))
+  else if (!isReplayable && service.othersAnswer(backend))
     service.unserved(backend, address())
   if (isLast) return false
-  if (!repeatable) return notReplayed(unanswered)
-  leave(unanswered, 'no answer', told)
+  if (!isReplayable) return notReplayed(unanswered)
+  leave(unanswered, 'no answer', clientBytes)
   return true
 }
 
-/** The first has come from an endpoint for a client that has said so many bytes: others have not served it. */
+/** The first has come from an endpoint for a client that has sent so many bytes: others have not served it. */
 export const noteUnserved = <B extends Backend>(
   service: ListenerEndpoints<B>,
   attempts: readonly { readonly backend: B; readonly unservedAfter: number }[],
-  told: number,
+  clientBytes: number,
   address: () => string,
 ): void => {
   for (const { backend, unservedAfter } of attempts) {
-    if (unservedAfter === told) service.unserved(backend, address())
+    if (unservedAfter === clientBytes) service.unserved(backend, address())
   }
 }
 
@@ -121,13 +122,14 @@ const leave = <B extends Backend>(
   backend.active -= 1
 }
 
-/** Where `replay` is too small for what the client has said, its record tells. */
+/** Where `replay` is too small for what the client has sent, its record says so. */
 const notReplayed = <B extends Backend>({
   service,
   attempts,
-  told,
+  clientBytes,
 }: UnservedConnection<B>): false => {
-  if (told > 0 && (service.retry?.replay ?? 0) > 0) note(attempts, 'not replayed', untold)
+  if (clientBytes > 0 && (service.retry?.replay ?? 0) > 0)
+    note(attempts, 'not replayed', noVerdict)
   return false
 }
 
@@ -141,7 +143,7 @@ const note = (
 }
 
 /** Of an attempt that says nothing of its endpoint. */
-export const untold = -1
+export const noVerdict = -1
 
 const hasNotServed = ({ result }: Attempt): boolean =>
   result === 'closed early' || result === 'no answer'

@@ -13,7 +13,7 @@ export interface EndedConnection extends ConnectionRecord {
 
 /** Which ends of TCP connections are wanted. */
 interface EndedFilter {
-  /** As they were asked for: that is what makes two looks the same, as their listeners come and go. */
+  /** As they were asked for: that is what makes two polls the same, as their listeners come and go. */
   readonly routes: readonly string[]
   /** Only abnormal ends. */
   readonly failed: boolean
@@ -26,20 +26,20 @@ interface EndedFilter {
 export interface EndedQuery extends EndedFilter {
   /** Names of those that the routes have now. */
   readonly listeners: readonly string[]
-  /** `next` of the look before; undefined: this is the first, from which on they are kept. */
+  /** `next` of the poll before; undefined: this is the first, from which on they are kept. */
   readonly after?: string | undefined
-  /** How many are told at most, the newest; the others are counted. Undefined: all that are kept. */
+  /** How many are returned at most, the newest; the others are counted. Undefined: all that are kept. */
   readonly limit?: number | undefined
 }
 
 export interface EndedPage {
   readonly ended: readonly EndedConnection[]
-  /** How many more have ended since the look before. */
+  /** How many more have ended since the poll before. */
   readonly leftOut: number
   /** Others have, and nobody knows how many: nobody kept them, or who did has died. */
   readonly gap: boolean
   readonly next: string
-  /** Too many are looking for different ones: there is no room for this look. */
+  /** Too many poll with different filters: there is no room for this one. */
   readonly isFull: boolean
 }
 
@@ -47,20 +47,20 @@ export interface EndedPage {
 const mostKept = 1000
 /** Filters at a time. */
 const mostRings = 8
-/** Who has not looked for so many milliseconds makes room for others: most look each second. */
+/** A filter not polled for so many milliseconds makes room for others: most poll each second. */
 const idleMs = 3000
-/** Milliseconds for which they are kept when nobody looks. */
+/** Milliseconds for which they are kept when nobody polls. */
 export const leaseMs = 10_000
 
 /**
- * Connections as they end, for whoever looks again and again: a ring for each filter that is looked
- * for, made by the first look and dropped when there was none for `leaseMs`. Who looks is not known
- * by name, and owes no goodbye. While nobody looks nothing is kept.
+ * Connections as they end, for subscribers that poll: a ring for each filter, made by the first poll
+ * and dropped when there was none for `leaseMs`. Subscribers have no name and need not unsubscribe.
+ * Without any of them nothing is kept.
  */
 export class EndedConnections {
   readonly #clock: Clock
   readonly #ids: ConnectionIds
-  /** Who looked last is the last. */
+  /** The one polled last is the last. */
   readonly #rings = new Map<string, Ring>()
 
   constructor(clock: Clock, thread: number) {
@@ -68,35 +68,35 @@ export class EndedConnections {
     this.#ids = new ConnectionIds(thread)
   }
 
-  /** Somebody looks. */
+  /** There is a subscriber. */
   get isWatched(): boolean {
     return this.#rings.size > 0
   }
 
   /**
-   * Who takes the record of a connection that ends now; undefined: nobody. To be called once for
+   * Who gets the record of a connection that ends now; undefined: nobody. To be called once for
    * each, as it counts them. `client`: its IP address, which is asked for only where it matters.
    */
-  takers(
+  subscribers(
     listener: string,
     cause: Cause,
     client: () => string,
   ): readonly Ring[] | undefined {
     if (this.#rings.size === 0) return undefined
-    const takers = [...this.#rings.values()].filter(
+    const subscribers = [...this.#rings.values()].filter(
       ring => ring.wants(listener, cause, client) && ring.hasRoom(),
     )
-    return takers.length === 0 ? undefined : takers
+    return subscribers.length === 0 ? undefined : subscribers
   }
 
-  look({ after, listeners, limit, ...filter }: EndedQuery): EndedPage {
+  poll({ after, listeners, limit, ...filter }: EndedQuery): EndedPage {
     const key = keyOf(filter)
     const ring = this.#rings.get(key) ?? this.#open(filter)
     if (ring === undefined)
       return { ended: [], leftOut: 0, gap: false, next: after ?? '', isFull: true }
     this.#drop(key)
     this.#rings.set(key, ring)
-    ring.lookedAt = this.#clock.now()
+    ring.polledAt = this.#clock.now()
     ring.lease = this.#clock.setTimeout(() => this.#drop(key), leaseMs)
     // It must not keep a process from ending.
     ring.lease.unref?.()
@@ -106,8 +106,8 @@ export class EndedConnections {
 
   #open(filter: EndedFilter): Ring | undefined {
     if (this.#rings.size >= mostRings) {
-      const [[oldest, { lookedAt }] = ['', { lookedAt: Infinity }]] = this.#rings
-      if (this.#clock.now() - lookedAt <= idleMs) return undefined
+      const [[oldest, { polledAt }] = ['', { polledAt: Infinity }]] = this.#rings
+      if (this.#clock.now() - polledAt <= idleMs) return undefined
       this.#drop(oldest)
     }
     return new Ring(this.#clock, this.#ids.idOf(this.#ids.next()), filter)
@@ -119,15 +119,15 @@ export class EndedConnections {
   }
 }
 
-/** Those that ask for the same share what is kept. */
+/** Subscribers with the same filter share what is kept. */
 const keyOf = ({ routes, failed, clients, perSecond }: EndedFilter): string =>
   JSON.stringify([routes.toSorted(), failed, clients.toSorted(), perSecond])
 
 /** The last that ended, of those that one filter lets through. */
 class Ring {
   lease: Timer | undefined
-  lookedAt = 0
-  /** Names, as of the last look. */
+  polledAt = 0
+  /** Names, as of the last poll. */
   listeners: ReadonlySet<string> = new Set()
   readonly #id: string
   readonly #failed: boolean
@@ -135,7 +135,7 @@ class Ring {
   readonly #bucket: TokenBucket
   /** All that have ended are numbered, 1, 2, ..., whether they are kept or not. */
   #last = 0
-  #kept: (readonly [number: number, one: EndedConnection])[] = []
+  #records: (readonly [number: number, one: EndedConnection])[] = []
 
   constructor(
     clock: Clock,
@@ -166,17 +166,17 @@ class Ring {
 
   /** The one that was counted last. */
   add(record: ConnectionRecord): void {
-    if (this.#kept.length === mostKept) this.#kept.shift()
-    this.#kept.push([this.#last, { ...record, endedAt: Date.now() }])
+    if (this.#records.length === mostKept) this.#records.shift()
+    this.#records.push([this.#last, { ...record, endedAt: Date.now() }])
   }
 
-  /** What has ended since a look, whose `next` this was; the newest `limit` of it. */
+  /** What has ended since a poll, whose `next` this was; the newest `limit` of it. */
   since(after: string | undefined, limit = mostKept): EndedPage {
     const next = `${this.#id}.${this.#last}`
     const seen = after === undefined ? this.#last : this.#numberIn(after)
     if (seen === undefined)
       return { ended: [], leftOut: 0, gap: true, next, isFull: false }
-    const ended = this.#kept
+    const ended = this.#records
       .slice(-limit)
       .flatMap(([number, one]) => (number > seen ? [one] : []))
     const leftOut = this.#last - seen - ended.length

@@ -8,7 +8,7 @@ import { QueueTickets } from './queue-tickets.ts'
 import { EndpointPlaces, SharedPlaces } from './shared-places.ts'
 
 /** Whose turn it is; whether that is taken is for who gives it. */
-type Turns<B extends Backend> = Pick<Balancer<B>, 'pickGood' | 'pickResting'>
+type Turns<B extends Backend> = Pick<Balancer<B>, 'pickGood' | 'pickCoolingDown'>
 
 /** The queues of a worker's listeners. */
 export interface Queues {
@@ -57,12 +57,17 @@ export class EndpointCapacity<B extends Backend> {
     const counted = this.#memory?.endpoints[index]
     if (counted === undefined || places?.id === counted.id) return counted && places
     if (active > 0) this.hasNewPlaces = true
-    return new EndpointPlaces(counted.id, counted.memory, this.#queues.worker, this.look)
+    return new EndpointPlaces(
+      counted.id,
+      counted.memory,
+      this.#queues.worker,
+      this.checkQueue,
+    )
   }
 
   /** The endpoints are those of now: who waits may have a place, or need none any more. */
   settle(): void {
-    if (this.#memory?.queue !== undefined) return this.look()
+    if (this.#memory?.queue !== undefined) return this.checkQueue()
     this.#queue?.serve()
     this.close()
   }
@@ -98,12 +103,14 @@ export class EndpointCapacity<B extends Backend> {
     const balancer = this.#balancer
     let likely: readonly B[] = []
     const firstOf = (found: readonly B[]): B | undefined => (likely = found)[0]
-    const looks: Turns<B> = {
+    const likelyTurns: Turns<B> = {
       pickGood: (...given) => firstOf(balancer.likelyGood(...given)),
-      pickResting: (...given) => firstOf(balancer.likelyResting(...given)),
+      pickCoolingDown: (...given) => firstOf(balancer.likelyCoolingDown(...given)),
     }
     // All that are likely are as good as the first: of one tier, and with a weight or without.
-    return this.#choose(looks, client, undefined, among) === 'full' ? 'full' : likely
+    return this.#choose(likelyTurns, client, undefined, among) === 'full'
+      ? 'full'
+      : likely
   }
 
   /** By what `turns` give. */
@@ -116,9 +123,9 @@ export class EndpointCapacity<B extends Backend> {
     const balancer = this.#balancer
     const good = turns.pickGood(client, tried, among)
     if (this.#options === undefined)
-      return good ?? turns.pickResting(client, tried, among)
+      return good ?? turns.pickCoolingDown(client, tried, among)
     if (balancer.isWorthWaiting(client, good, tried, among)) return 'full'
-    const found = good ?? turns.pickResting(client, tried, among)
+    const found = good ?? turns.pickCoolingDown(client, tried, among)
     if (found !== undefined) return found
     return balancer.isAnyFull(tried, among) ? 'full' : undefined
   }
@@ -152,7 +159,7 @@ export class EndpointCapacity<B extends Backend> {
   }
 
   /** There may be a place for whoever waits. */
-  readonly look = (): void => this.#queue?.placeFreed()
+  readonly checkQueue = (): void => this.#queue?.placeFreed()
 
   #newQueue({ tickets, places }: NonNullable<CapacityMemory['queue']>): ConnectionQueue {
     const balancer = this.#balancer

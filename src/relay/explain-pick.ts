@@ -1,5 +1,5 @@
 import { rankOf } from '../balance/balancer.ts'
-import { isResting } from '../balance/resting.ts'
+import { isCoolingDown } from '../balance/cooldown.ts'
 import { isAmongAny } from '../util/address-ranges.ts'
 import { addressWords } from '../util/cidr.ts'
 import { clientKey } from './client-table.ts'
@@ -35,7 +35,7 @@ export const explainPick = <B extends Backend>(
   return { closed: '', by: state.balancer.by, workers: [view] }
 }
 
-type Outcome = Pick<WorkerView, 'outcome' | 'why' | 'waitMs' | 'candidates'>
+type Outcome = Pick<WorkerView, 'outcome' | 'reason' | 'waitMs' | 'candidates'>
 
 const outcomeOf = <B extends Backend>(
   state: ListenerEndpoints<B>,
@@ -56,35 +56,35 @@ const outcomeOf = <B extends Backend>(
   if (likely === 'full') return queues(capacity, 'full')
   if (likely.length === 0) return waits(state, 'no endpoint')
   const candidates = likely.map(({ key }) => key)
-  return { outcome: 'served', why: '', waitMs: 0, candidates }
+  return { outcome: 'served', reason: '', waitMs: 0, candidates }
 }
 
-const refused = (why: WorkerView['why']): Outcome => ({
+const refused = (reason: WorkerView['reason']): Outcome => ({
   outcome: 'refused',
-  why,
+  reason,
   waitMs: 0,
   candidates: [],
 })
 
 const waits = (
   { holdMs, mayHold }: Pick<ListenerEndpoints<Backend>, 'holdMs' | 'mayHold'>,
-  why: WorkerView['why'],
-): Outcome => waiting('waits', why, holdMs, mayHold)
+  reason: WorkerView['reason'],
+): Outcome => waiting('waits', reason, holdMs, mayHold)
 
 const queues = (
   { queueMs, mayQueue }: Pick<EndpointCapacity<Backend>, 'queueMs' | 'mayQueue'>,
-  why: WorkerView['why'],
-): Outcome => waiting('queues', why, queueMs, mayQueue)
+  reason: WorkerView['reason'],
+): Outcome => waiting('queues', reason, queueMs, mayQueue)
 
 /** Who may not wait is refused, and who is one too many to wait. */
 const waiting = (
   outcome: 'waits' | 'queues',
-  why: WorkerView['why'],
+  reason: WorkerView['reason'],
   waitMs: number,
   hasRoom: boolean,
 ): Outcome => {
-  if (waitMs <= 0) return refused(why)
-  return hasRoom ? { outcome, why, waitMs, candidates: [] } : refused('too many wait')
+  if (waitMs <= 0) return refused(reason)
+  return hasRoom ? { outcome, reason, waitMs, candidates: [] } : refused('too many wait')
 }
 
 const endpointViews = <B extends Backend>(
@@ -95,25 +95,28 @@ const endpointViews = <B extends Backend>(
   // Of nobody in particular: whoever has no affinity.
   const found = choice === undefined ? [] : capacity.likely('', choice.among)
   const [likely] = found === 'full' ? [] : found
-  const isLastResort = likely !== undefined && balancer.isResting(likely)
+  const isLastResort = likely !== undefined && balancer.isCoolingDown(likely)
   const againstOf = (one: B): EndpointView['against'] => {
     if (!balancer.has(one.key)) return 'drained'
     if (choice?.has(one.key) !== true) return 'other clients'
     if (balancer.isFull(one)) return 'full'
-    if (!isLastResort && balancer.isResting(one)) return 'resting'
+    if (!isLastResort && balancer.isCoolingDown(one)) return 'resting'
     if (likely !== undefined && rankOf(one) <= rankOf(likely)) return ''
     return one.weight === 0 ? 'weight' : 'tier'
   }
   return state.listed.map(one => {
     const { key, connections = 0, tier = 0, weight = 1, lastFailure } = one
-    const rest = one.rest.read()
+    const cooldown = one.cooldown.read()
     return {
       key,
       against: againstOf(one),
-      restMs: isResting(rest, now) ? rest.until - now : 0,
-      failures: rest.failures,
-      isProbed: rest.isProbed && isResting(rest, now),
-      lastFailure: lastFailure && { why: lastFailure.why, agoMs: now - lastFailure.at },
+      cooldownMs: isCoolingDown(cooldown, now) ? cooldown.until - now : 0,
+      failures: cooldown.failures,
+      isProbed: cooldown.isProbed && isCoolingDown(cooldown, now),
+      lastFailure: lastFailure && {
+        reason: lastFailure.reason,
+        agoMs: now - lastFailure.at,
+      },
       connections,
       tier,
       weight,
@@ -122,7 +125,7 @@ const endpointViews = <B extends Backend>(
 }
 
 /** '' where an address is listened on; else why it is not. */
-export const whyClosed = (states: readonly BindState[], bind: Bind): string => {
+export const closedReason = (states: readonly BindState[], bind: Bind): string => {
   const found = states.find(one => bindKey(one.bind) === bindKey(bind))
   switch (found?.state) {
     case 'listening':

@@ -34,7 +34,7 @@ export interface WorkerView {
   /** `waits`: for an endpoint to come back, or the end of a pause; `queues`: for a place at one. */
   readonly outcome: 'served' | 'waits' | 'queues' | 'refused'
   /** '' when it would be served, and nothing is to be said. */
-  readonly why:
+  readonly reason:
     | ''
     | 'prober'
     | 'not allowed'
@@ -62,14 +62,14 @@ export interface EndpointView {
    */
   readonly against:
     '' | 'drained' | 'other clients' | 'full' | 'resting' | 'tier' | 'weight'
-  /** 0: it does not rest. */
-  readonly restMs: number
-  /** In a row; more than 0 when its rest is over: the next connection tries it. */
+  /** 0: it does not cool down. */
+  readonly cooldownMs: number
+  /** In a row; more than 0 when its cooldown is over: the next connection tries it. */
   readonly failures: number
   /** A connection tries it now. */
   readonly isProbed: boolean
   /** In this worker. */
-  readonly lastFailure: { readonly why: string; readonly agoMs: number } | undefined
+  readonly lastFailure: { readonly reason: string; readonly agoMs: number } | undefined
   /** TCP connections and dials, or UDP flows; of all workers where they are counted. */
   readonly connections: number
   readonly tier: number

@@ -15,7 +15,7 @@ import {
 import type { Cell } from '../balance/cell.ts'
 import type { Doubts } from '../balance/doubts.ts'
 import type { Replies } from '../balance/replies.ts'
-import type { Recovery } from '../balance/resting.ts'
+import type { Recovery } from '../balance/cooldown.ts'
 import type { EndpointPlaces } from './shared-places.ts'
 
 let lastChoice = 0
@@ -267,7 +267,7 @@ export interface Backend extends RelayEndpoint, EndpointStats, Balanced {
   weight?: number | undefined
   active: number
   failures: number
-  resting: boolean
+  coolingDown: boolean
   /** Only where they count: `retry.expectsReplies`. */
   replies: Cell<Replies> | undefined
   /** Only where they count: see `countsUnserved`. */
@@ -277,7 +277,7 @@ export interface Backend extends RelayEndpoint, EndpointStats, Balanced {
   /** Only where there is a slow start. */
   recovery?: Cell<Recovery> | undefined
   /** In this worker: why, in words, and when by its clock. */
-  lastFailure?: { readonly why: string; readonly at: number } | undefined
+  lastFailure?: { readonly reason: string; readonly at: number } | undefined
   /** One for each TCP connection and dial, of all workers; only where they are counted. */
   places?: EndpointPlaces | undefined
 }

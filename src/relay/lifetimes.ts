@@ -2,8 +2,8 @@
 const quietMs = 1000
 /** It goes even so when it has waited so long for that. */
 const graceMs = 30_000
-/** Between two looks while one waits for it. */
-const lookMs = 250
+/** Between two checks while one waits for it. */
+const checkMs = 250
 /** Each one's time is shorter by up to this part of it. */
 const jitter = 0.1
 
@@ -11,7 +11,7 @@ interface Life {
   endsAt: number
   /** Its share of the jitter, from 0 to 1: the same after a change. */
   readonly share: number
-  /** From the first look after its end on. */
+  /** From the first check after its end on. */
   bytes: number
   movedAt: number
 }
@@ -36,7 +36,7 @@ export class Lifetimes<C extends { readonly acceptedAt: number }> {
   readonly #random: () => number
   readonly #movedBy: (connection: C) => number | undefined
   readonly #lives = new Map<C, Life>()
-  #nextLook = Infinity
+  #nextCheck = Infinity
 
   /**
    * `random`: 0 <= n < 1. `movedBy`: the bytes that a connection has moved so far; undefined while
@@ -58,7 +58,7 @@ export class Lifetimes<C extends { readonly acceptedAt: number }> {
     const spread = lifetimeMs * jitter * share
     const endsAt = Math.max(connection.acceptedAt + lifetimeMs - spread, now + spread)
     this.#lives.set(connection, { endsAt, share, bytes: 0, movedAt: -1 })
-    this.#nextLook = Math.min(this.#nextLook, endsAt)
+    this.#nextCheck = Math.min(this.#nextCheck, endsAt)
   }
 
   ended(connection: C): void {
@@ -67,12 +67,12 @@ export class Lifetimes<C extends { readonly acceptedAt: number }> {
 
   /** Milliseconds until `overdue` is to be asked again. */
   wait(now: number): number {
-    return Math.max(this.#nextLook - now, 0)
+    return Math.max(this.#nextCheck - now, 0)
   }
 
-  /** Those that are to end now; each is named again at each look until it has `ended`. */
+  /** Those that are to end now; each is named again at each check until it has `ended`. */
   *overdue(now: number): Generator<Overdue<C>> {
-    if (now < this.#nextLook) return
+    if (now < this.#nextCheck) return
     let nextEnd = Infinity
     for (const [connection, life] of this.#lives) {
       nextEnd = Math.min(nextEnd, life.endsAt)
@@ -80,8 +80,8 @@ export class Lifetimes<C extends { readonly acceptedAt: number }> {
       const isQuiet = this.#isQuiet(connection, life, now)
       if (isQuiet || now - life.endsAt >= graceMs) yield { connection, isQuiet }
     }
-    // Tens of thousands may be known: as few looks as will do.
-    this.#nextLook = nextEnd === Infinity ? Infinity : Math.max(nextEnd, now + lookMs)
+    // Tens of thousands may be known: as few checks as will do.
+    this.#nextCheck = nextEnd === Infinity ? Infinity : Math.max(nextEnd, now + checkMs)
   }
 
   #isQuiet(connection: C, life: Life, now: number): boolean {

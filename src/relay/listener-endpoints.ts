@@ -7,7 +7,7 @@ import {
 } from '../balance/replies.ts'
 import { afterAnswer, afterUnserved, isInDoubt } from '../balance/doubts.ts'
 import { hashText } from '../balance/hash-text.ts'
-import { noRest } from '../balance/resting.ts'
+import { noCooldown } from '../balance/cooldown.ts'
 import type { ConnectionAges, RetryOptions } from '../model/traffic.ts'
 import type { AddressRanges } from '../util/address-ranges.ts'
 import type { ProxyVersion } from '../util/proxy-header.ts'
@@ -24,20 +24,20 @@ import type { RelayEndpoint, RelayLimits, RelayListener } from './relay.ts'
 import type { SharedPlaces } from './shared-places.ts'
 
 /** How long others are preferred to an endpoint: what it costs to find out anew decides. */
-export const restMs = { refused: 1000, silent: 10_000, unserved: 1000 }
+export const cooldownMs = { refused: 1000, silent: 10_000, unserved: 1000 }
 
 const usualMostHeld = 256
 /** How long clients of a paused listener wait that has no hold of its own. */
 const pausedHoldMs = 60_000
 
-/** Thousands of clients a second may find that all endpoints fail: it is told this often. */
+/** Thousands of clients a second may find that all endpoints fail: it is reported this often. */
 const allFailedEveryMs = 1000
 
-/** The longest rest, where early closes or replies count: there an endpoint can fail again and again. */
-const longestRestMs = 60_000
+/** The longest cooldown, where early closes or replies count: there an endpoint can fail again and again. */
+const longestCooldownMs = 60_000
 
-/** How long a client may take to speak that tries an endpoint for its answer. */
-const spokenWithinMs = 1000
+/** How long a client may take to send something that tries an endpoint for its answer. */
+const firstBytesWithinMs = 1000
 
 /** Most listeners have none: one for all of them. */
 const none: ReadonlyMap<string, never> = new Map<string, never>()
@@ -57,9 +57,9 @@ export abstract class ListenerEndpoints<B extends Backend> {
   /** What is done for clients of an endpoint that accepts and does not serve. */
   retry: RetryOptions | undefined
   ages: ConnectionAges | undefined
-  /** By which its endpoints are told who their clients are; undefined: they are not. */
+  /** By which its endpoints get the addresses of their clients; undefined: they do not. */
   proxyProtocol: ProxyVersion | undefined
-  /** Of what its clients say before an endpoint is chosen; undefined: nothing is. */
+  /** What is read of its clients before an endpoint is chosen; undefined: nothing. */
   preface: PrefaceRules | undefined
   /** Whose connections are closed in order; undefined: nobody's. */
   probers: readonly AddressRanges[] | undefined
@@ -75,7 +75,7 @@ export abstract class ListenerEndpoints<B extends Backend> {
   protected places: SharedPlaces | undefined
   readonly #limits: Pick<RelayLimits, 'udpReplyTimeout' | 'tcpIdleTimeout'>
   readonly #clock: Pick<Clock, 'now'>
-  #allFailedToldAt = -Infinity
+  #allFailedReportedAt = -Infinity
   /** Of `RelayListener.staying` those that were listed before. */
   #staying: ReadonlyMap<string, B> = none
   /** Those that are listed and get no new connections. */
@@ -116,19 +116,19 @@ export abstract class ListenerEndpoints<B extends Backend> {
   }
 
   /**
-   * An endpoint refused or was silent: for `rest` milliseconds, or longer, others are preferred.
-   * `why`: for people.
+   * An endpoint refused or was silent: for `ms` milliseconds, or longer, others are preferred.
+   * `reason`: for people.
    */
-  failed(backend: B, rest: number, why: string): void {
-    this.noteFailure(backend, why)
+  failed(backend: B, ms: number, reason: string): void {
+    this.noteFailure(backend, reason)
     backend.doubts?.change(afterAnswer)
-    this.#rest(backend, rest)
+    this.#coolDown(backend, ms)
   }
 
   /** To be seen; it changes nothing. */
-  noteFailure(backend: B, why: string): void {
+  noteFailure(backend: B, reason: string): void {
     backend.failures += 1
-    backend.lastFailure = { why, at: this.#clock.now() }
+    backend.lastFailure = { reason, at: this.#clock.now() }
   }
 
   /**
@@ -140,7 +140,7 @@ export abstract class ListenerEndpoints<B extends Backend> {
     const now = this.#clock.now()
     const hash = client === undefined ? undefined : hashText(client)
     if (!doubts?.change(before => afterUnserved(before, hash, now))) return
-    if (isInDoubt(doubts.read())) this.#rest(backend, restMs.unserved)
+    if (isInDoubt(doubts.read())) this.#coolDown(backend, cooldownMs.unserved)
   }
 
   /** Whether other endpoints have had answers in the time that `backend` had for one. */
@@ -150,10 +150,10 @@ export abstract class ListenerEndpoints<B extends Backend> {
     return endpoints.some(one => one !== backend && (one.servedAt ?? -Infinity) >= since)
   }
 
-  #rest(backend: B, rest: number): void {
+  #coolDown(backend: B, ms: number): void {
     const { earlyClose, answerMs, expectsReplies } = this.retry ?? {}
     const doubles = earlyClose || answerMs !== undefined || expectsReplies
-    this.balancer.failed(backend, rest, doubles ? longestRestMs : 0)
+    this.balancer.failed(backend, ms, doubles ? longestCooldownMs : 0)
     // Its name may lead elsewhere by now, and strangers answer where it led.
     this.allFailed()
   }
@@ -170,10 +170,10 @@ export abstract class ListenerEndpoints<B extends Backend> {
    * Whether only a reply shows that an endpoint serves: of one that has failed not where none of
    * them ever replied.
    */
-  #isToReply({ replies, rest }: B): boolean {
+  #isToReply({ replies, cooldown }: B): boolean {
     if (replies === undefined) return false
     const { endpoints } = this.balancer
-    return rest.read() === noRest || endpoints.some(one => one.replies?.read().at)
+    return cooldown.read() === noCooldown || endpoints.some(one => one.replies?.read().at)
   }
 
   /** A UDP flow of `client` has had its first reply from `backend`. */
@@ -199,7 +199,7 @@ export abstract class ListenerEndpoints<B extends Backend> {
     // Where all are silent it is no worse than the others.
     if (!this.#othersReply(backend)) return this.served(backend)
     this.noteFailure(backend, 'no reply')
-    this.#rest(backend, restMs.silent)
+    this.#coolDown(backend, cooldownMs.silent)
   }
 
   /** Whether another endpoint has replied, last of all to `client` if given, since `backend` is silent. */
@@ -236,19 +236,19 @@ export abstract class ListenerEndpoints<B extends Backend> {
     // Then nothing was dialled.
     if (this.paused) return
     const now = this.#clock.now()
-    if (now - this.#allFailedToldAt < allFailedEveryMs) return
-    this.#allFailedToldAt = now
-    this.tellAllFailed()
+    if (now - this.#allFailedReportedAt < allFailedEveryMs) return
+    this.#allFailedReportedAt = now
+    this.reportAllFailed()
   }
 
-  protected abstract tellAllFailed(): void
+  protected abstract reportAllFailed(): void
 
   /** Whether one client more may wait for an endpoint; if so, `unhold` is to be called. */
   hold(): boolean {
     return this.places?.take(this.#mostHeld) ?? false
   }
 
-  /** What `hold` would say now. */
+  /** What `hold` would return now. */
   get mayHold(): boolean {
     return this.places?.has(this.#mostHeld) ?? false
   }
@@ -261,7 +261,7 @@ export abstract class ListenerEndpoints<B extends Backend> {
     this.places?.free()
   }
 
-  /** What `explainPick` says of times is as of then. */
+  /** `explainPick` counts times from then. */
   get now(): number {
     return this.#clock.now()
   }
@@ -315,7 +315,7 @@ export abstract class ListenerEndpoints<B extends Backend> {
   #replyMs(): number | undefined {
     const { answerMs, expectsReplies } = this.retry ?? {}
     if (expectsReplies) return this.#limits.udpReplyTimeout + latestEndMs
-    return answerMs === undefined ? undefined : answerMs + spokenWithinMs
+    return answerMs === undefined ? undefined : answerMs + firstBytesWithinMs
   }
 
   #known(key: string): B | undefined {

@@ -43,11 +43,11 @@ export const answersTo = (bytes: Buffer, before = ''): string | undefined => {
  * Whether it asks for a query to be cancelled, also behind a request for encryption. That is answered by
  * an end alone, and meant for one server.
  */
-export const isCancelRequest = (said: Buffer | undefined): boolean => {
-  if (said === undefined || said.length < 8) return false
-  const isAsked = isAt(said, 0, sslRequest) || isAt(said, 0, gssRequest)
-  if (isAsked) return isCancelRequest(said.subarray(8))
-  return said[0] === 0 && said.readUInt32BE(4) === code.cancel
+export const isCancelRequest = (bytes: Buffer | undefined): boolean => {
+  if (bytes === undefined || bytes.length < 8) return false
+  const isAsked = isAt(bytes, 0, sslRequest) || isAt(bytes, 0, gssRequest)
+  if (isAsked) return isCancelRequest(bytes.subarray(8))
+  return bytes[0] === 0 && bytes.readUInt32BE(4) === code.cancel
 }
 
 const isAt = (bytes: Buffer, at: number, request: Buffer): boolean =>

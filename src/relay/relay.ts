@@ -2,7 +2,7 @@ import type { RelayProtocol } from '../model/service.ts'
 import type { TrafficOptions } from '../model/traffic.ts'
 import type { AddressRanges } from '../util/address-ranges.ts'
 import type { Cause, ConnectionRecord } from './cause.ts'
-import type { AnswerTo, Asked, Question } from './questions.ts'
+import type { QueryResult, QueryParams, QueryName } from './queries.ts'
 
 /** An address and port to listen on. */
 export interface Bind {
@@ -230,7 +230,7 @@ export interface EndpointStats {
   readonly active: number
   readonly failures: number
   /** It failed a moment ago, so that others are preferred while there are any. */
-  readonly resting: boolean
+  readonly coolingDown: boolean
   /** Smoothed round-trip time of a TCP connection to it, where the relay can tell. */
   readonly rttMs?: number
   /** Segments that were sent again, on the connections that were asked. */
@@ -292,10 +292,10 @@ export interface Relay {
    * where they are; UDP flows go by it when their listener changes.
    */
   setNodeClients(clients: NodeClients): void
-  /** Never long in coming: a relay that can't say tells what it knew last. */
+  /** Never long in coming: a relay that can't read them gives the last ones. */
   stats(): RelayStats | Promise<RelayStats>
-  /** About its connections; see `Questions`. */
-  ask<Q extends Question>(question: Q, asked: Asked<Q>): Promise<AnswerTo<Q>>
+  /** About its connections; see `Queries`. */
+  query<Q extends QueryName>(name: Q, params: QueryParams<Q>): Promise<QueryResult<Q>>
   /** Stops accepting, waits for connections to end, resets what is left after `ms`. */
   drain(ms: number): Promise<DrainResult>
 }
@@ -312,7 +312,7 @@ export interface AccessBatch {
   readonly lost: number
 }
 
-/** What the relay tells about itself. Called on the data path: keep it cheap. */
+/** Is notified by the relay. Called on the data path: keep it cheap. */
 export interface RelayObserver {
   /** Whether `connectionClosed` wants the record of a connection that ended so. */
   wants(cause: Cause): boolean
@@ -322,7 +322,7 @@ export interface RelayObserver {
   /** A worker gives no sign of life, or another has taken its place. */
   workerHung(thread: number, hung: boolean): void
   /** The process of the relay has ended, and why; '' when another serves in its place. */
-  processGone?(why: string): void
+  processGone?(reason: string): void
   /**
    * An endpoint of this listener has failed, or all that a client may get: they refused, were silent
    * or, where `RetryOptions` says so, closed early or had no answer. At most once a second for each
@@ -335,7 +335,7 @@ export interface RelayObserver {
   fault(listener: string, error: Error): void
 }
 
-/** Wants to hear of nothing. */
+/** Ignores everything. */
 export const silentObserver: RelayObserver = {
   wants: () => false,
   connectionClosed: () => {},

@@ -27,7 +27,7 @@ export class SharedPlaces {
     return Atomics.load(this.#cells, 0)
   }
 
-  /** What `take` would say now. */
+  /** What `take` would return now. */
   has(most: number): boolean {
     return this.taken < most
   }

@@ -54,4 +54,5 @@ export interface Source {
 }
 
 /** For a source whose first state can't be read, and waiting would not help. */
-export const badSource = (why: string): UsherError => new UsherError('BAD_SOURCE', why)
+export const badSource = (reason: string): UsherError =>
+  new UsherError('BAD_SOURCE', reason)

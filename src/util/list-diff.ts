@@ -82,7 +82,7 @@ const meeting = <T>(
  * (promises, ticks, garbage) comes on top, and all else waits. */
 const sliceMs = 3
 /** Several tasks may follow each other in one turn: each leaves it with less than this. */
-const restMs = 0.5
+const remainderMs = 0.5
 
 /**
  * A function to await now and then in long work: lets the rest of the event loop have its turn
@@ -115,5 +115,5 @@ export const forEachYielding = async <T>(
     const yields = turn()
     if (yields !== undefined) await yields
   }
-  await turn(restMs)
+  await turn(remainderMs)
 }

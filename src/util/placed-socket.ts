@@ -19,12 +19,13 @@ export const modeMask = 0o7777
 /** What the path has at its end while a socket is made or taken away: no other file has it. */
 const draftOf = (path: string): string => `${path}~${randomBytes(2).toString('hex')}`
 
-const cannotListen = (why: string): UsherError => new UsherError('CANNOT_LISTEN', why)
+const cannotListen = (reason: string): UsherError =>
+  new UsherError('CANNOT_LISTEN', reason)
 
 export const ownUid = (): number => process.geteuid?.() ?? 0
 
 /** What is at a path; undefined when nothing is. Throws as lstat does. */
-export const lookAt = (path: string): Stats | undefined =>
+export const statIfThere = (path: string): Stats | undefined =>
   lstatSync(path, { throwIfNoEntry: false })
 
 /** Of no other file while somebody listens on it, also when it is removed. */
@@ -67,11 +68,11 @@ export const placeSocket = async (
   } finally {
     rmSync(draft, { force: true })
   }
-  const made = lookAt(path)
+  const made = statIfThere(path)
   const identity = made && identityOf(made)
   const missing = (): string => {
     try {
-      const file = lookAt(path)
+      const file = statIfThere(path)
       if (file === undefined) return 'the file is gone, and nothing can connect to it'
       return identityOf(file) === identity ? '' : 'another file is in its place'
     } catch {
@@ -105,7 +106,7 @@ const checkDirectory = (path: string): void => {
 
 const seen = (path: string): Stats | undefined => {
   try {
-    return lookAt(path)
+    return statIfThere(path)
   } catch (error) {
     throw cannotListen(reasonOf(error))
   }
@@ -139,7 +140,7 @@ const justBegun = 'another process has just begun to listen on it'
 const removeDead = async (path: string): Promise<boolean> => {
   const aside = draftOf(path)
   renameSync(path, aside)
-  const isDead = lookAt(aside)?.isSocket() && (await answerAt(aside)) === dead
+  const isDead = statIfThere(aside)?.isSocket() && (await answerAt(aside)) === dead
   if (!isDead) linkSync(aside, path)
   rmSync(aside, { force: true })
   return isDead === true

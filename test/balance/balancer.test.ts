@@ -4,15 +4,15 @@ import t from 'tap'
 import { Affinity } from '../../src/balance/affinity.ts'
 import { Balancer } from '../../src/balance/balancer.ts'
 import { type Cell, OwnCell } from '../../src/balance/cell.ts'
-import { noRest, type Rest } from '../../src/balance/resting.ts'
+import { noCooldown, type Cooldown } from '../../src/balance/cooldown.ts'
 import { RoundRobin } from '../../src/balance/round-robin.ts'
 
 interface Target {
   readonly key: string
-  readonly rest: Cell<Rest>
+  readonly cooldown: Cell<Cooldown>
 }
 const targets = (...keys: string[]): Target[] =>
-  keys.map(key => ({ key, rest: new OwnCell(noRest) }))
+  keys.map(key => ({ key, cooldown: new OwnCell(noCooldown) }))
 const taken = (times: number, take: () => Target | undefined): (string | undefined)[] =>
   Array.from({ length: times }, () => take()?.key)
 

@@ -12,8 +12,8 @@ import {
   type Replies,
   replyClients,
 } from '../../src/balance/replies.ts'
-import { noRest } from '../../src/balance/resting.ts'
-import { RestPages } from '../../src/relay/linux/shared/rest-pages.ts'
+import { noCooldown } from '../../src/balance/cooldown.ts'
+import { SharedEndpointState } from '../../src/relay/linux/shared/shared-endpoint-state.ts'
 
 t.test(
   'an endpoint answers others while nearly all of its flows have replies',
@@ -36,7 +36,7 @@ t.test(
 )
 
 t.test('what came back of an endpoint is kept in shared memory as it is', async () => {
-  const pages = new RestPages()
+  const pages = new SharedEndpointState()
   pages.ensure(1)
   const replies = fc.record(
     {
@@ -58,7 +58,7 @@ t.test('what came back of an endpoint is kept in shared memory as it is', async 
         !late.change(before => afterReply(before, 1, 1)),
         'of the endpoint before',
       )
-      assert.deepEqual(pages.of(0).read(), noRest)
+      assert.deepEqual(pages.cooldownOf(0).read(), noCooldown)
       assert.deepEqual(pages.doubtsOf(0).read(), noDoubts)
       assert.deepEqual(beside.read(), noReplies)
     }),
@@ -68,7 +68,7 @@ t.test('what came back of an endpoint is kept in shared memory as it is', async 
 t.test('where a reply shows that an endpoint serves', async t => {
   const clock = { time: 0, now: () => clock.time }
   const balancer = new Balancer(clock, () => 0)
-  const [a, b] = ['a', 'b'].map(key => ({ key, rest: new OwnCell(noRest) }))
+  const [a, b] = ['a', 'b'].map(key => ({ key, cooldown: new OwnCell(noCooldown) }))
   if (a === undefined || b === undefined) throw new Error('two')
   balancer.setEndpoints([a, b])
   balancer.replyMs = 30_000

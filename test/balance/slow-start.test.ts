@@ -2,22 +2,22 @@ import t from 'tap'
 import { Balancer } from '../../src/balance/balancer.ts'
 import { type Cell, OwnCell } from '../../src/balance/cell.ts'
 import {
-  noRest,
-  type Rest,
+  noCooldown,
+  type Cooldown,
   noRecovery,
   type Recovery,
   shareOf,
-} from '../../src/balance/resting.ts'
+} from '../../src/balance/cooldown.ts'
 
 interface Target {
   readonly key: string
-  readonly rest: Cell<Rest>
+  readonly cooldown: Cell<Cooldown>
   readonly recovery: Cell<Recovery>
 }
 
 const target = (key: string): Target => ({
   key,
-  rest: new OwnCell(noRest),
+  cooldown: new OwnCell(noCooldown),
   recovery: new OwnCell(noRecovery),
 })
 

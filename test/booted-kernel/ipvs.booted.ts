@@ -2,7 +2,7 @@
 import t from 'tap'
 import { schedulers } from './ipvs-schedulers.ts'
 import { ipvsSuite } from './ipvs.ts'
-import { whyNoMachine } from './kernel.ts'
+import { machineProblem } from './kernel.ts'
 import { startMachine } from './machine.ts'
 import {
   iptablesModeModules,
@@ -13,7 +13,7 @@ import {
 } from './netfilter.ts'
 import { makeNetwork } from './network.ts'
 
-const why = whyNoMachine()
+const why = machineProblem()
 const timeout = 560_000
 t.setTimeout(timeout)
 

@@ -16,7 +16,7 @@ const kernelFolder = (): string =>
   execFileSync(packages, ['--kernel'], { encoding: 'utf8' }).trim()
 
 /** Why no machine can be booted here; '' when one can. */
-export const whyNoMachine = (): string => {
+export const machineProblem = (): string => {
   if (process.getuid?.() !== 0) return 'a machine that sees all files is booted by root'
   if (process.arch !== 'x64') return 'a machine is booted on x86-64 only'
   if (!isInstalled(qemuName)) return 'qemu-system-x86 is not installed'

@@ -1,7 +1,7 @@
 // Not one of `npm test`, as it takes minutes: `npm run test:booted`.
 import t, { type Test } from 'tap'
 import type { Manner } from '../e2e/capture/oracle-terms.ts'
-import { whyNoMachine } from './kernel.ts'
+import { machineProblem } from './kernel.ts'
 import { startMachine } from './machine.ts'
 import { addressState } from './address-state.ts'
 import { connectTimeSuite } from './connect-time.ts'
@@ -17,7 +17,7 @@ import { nodeState } from './node-state.ts'
 import { allAreServed, fewServices } from './serves.ts'
 import { askUsher, runUsher, writeServices } from './usher.ts'
 
-const why = whyNoMachine()
+const why = machineProblem()
 const timeout = 560_000
 t.setTimeout(timeout)
 

@@ -7,7 +7,7 @@ import t, { type Test } from 'tap'
 import { SocketLock } from '../../src/kernel/keeper/host-lock.ts'
 import { systemClock } from '../../src/util/clock.ts'
 import { onLinux } from '../support/connection.ts'
-import { makeNetns, whyNoNetns } from '../support/netns.ts'
+import { makeNetns, netnsProblem } from '../support/netns.ts'
 import { until } from '../support/until.ts'
 import { typescript } from '../support/typescript.ts'
 
@@ -34,7 +34,7 @@ const says = (holder: Holder, text: string) =>
   until(`${text}, heard: ${holder.said.join()}`, () => holder.said.includes(text), 20_000)
 
 t.test('the lock of the host', async t => {
-  const why = await whyNoNetns()
+  const why = await netnsProblem()
   const inNetns = { skip: why !== '' && why }
 
   t.test('of the Ushers of a namespace one at a time has the lock', inNetns, async t => {

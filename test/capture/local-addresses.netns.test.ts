@@ -1,8 +1,8 @@
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
-import { makeNetns, whyNoNetns } from '../support/netns.ts'
+import { makeNetns, netnsProblem } from '../support/netns.ts'
 
-const why = await whyNoNetns()
+const why = await netnsProblem()
 const built = fileURLToPath(
   new URL('../../dist/capture/local-addresses.js', import.meta.url),
 )

@@ -2,7 +2,7 @@ import t from 'tap'
 import { askedMode } from '../../src/cli/cluster-parts.ts'
 import type { ModeRequest } from '../../src/mode/fallback-mode.ts'
 import { type ModeAnnotation, modeAnnotation } from '../../src/source/decode/node.ts'
-import { heardLog } from '../support/heard-log.ts'
+import { recordingLog } from '../support/recording-log.ts'
 
 const beta = 'net.beta.kubernetes.io/proxy-mode'
 const experimental = 'net.experimental.kubernetes.io/proxy-mode'
@@ -25,7 +25,7 @@ const ask = async (
   annotation: () => Promise<ModeAnnotation | undefined>,
 ) => {
   const said: string[] = []
-  const log = heardLog(said)
+  const log = recordingLog(said)
   const { mode, by } = await askedMode(request, annotation, log)
   return [`${mode} by ${by}`, ...said]
 }

@@ -7,7 +7,7 @@ import { promisify } from 'node:util'
 import t from 'tap'
 import { commandNames } from '../../src/config/commands.ts'
 import { runInstalled, worksInstalled } from '../support/installed-usher.ts'
-import { whyNotInstalled } from '../support/installed.ts'
+import { missingPrograms } from '../support/installed.ts'
 
 const execute = promisify(execFile)
 // lintian takes its time.
@@ -15,7 +15,7 @@ t.setTimeout(180_000)
 
 const top = fileURLToPath(new URL('../../', import.meta.url))
 
-t.test('a Debian package', { skip: whyNotInstalled('dpkg-deb', 'dpkg') }, async t => {
+t.test('a Debian package', { skip: missingPrograms('dpkg-deb', 'dpkg') }, async t => {
   t.setTimeout(180_000)
   const folder = await mkdtemp(join(tmpdir(), 'usher-deb-test-'))
   t.teardown(() => rm(folder, { recursive: true }))
@@ -52,7 +52,7 @@ t.test('a Debian package', { skip: whyNotInstalled('dpkg-deb', 'dpkg') }, async 
 
   await t.test(
     'lintian finds no error',
-    { skip: whyNotInstalled('lintian') },
+    { skip: missingPrograms('lintian') },
     async t => {
       await t.resolves(execute('lintian', ['--allow-root', '--fail-on=error', file]))
     },

@@ -7,7 +7,7 @@ import t, { type Test } from 'tap'
 import { manPages } from '../../scripts/man-pages.ts'
 import { commandNames, commands } from '../../src/config/commands.ts'
 import { rowsOf } from '../../src/config/options.ts'
-import { whyNotInstalled } from '../support/installed.ts'
+import { missingPrograms } from '../support/installed.ts'
 
 const execute = promisify(execFile)
 const pages = manPages(new Date('2026-08-03T23:59:00Z'))
@@ -34,7 +34,7 @@ t.test('nothing in a page is taken for a request that is none', async t => {
       if (/^[.']/.test(line)) t.match(line, known, name)
 })
 
-t.test('mandoc finds no fault', { skip: whyNotInstalled('mandoc') }, async t => {
+t.test('mandoc finds no fault', { skip: missingPrograms('mandoc') }, async t => {
   // Other pages are looked for where it runs.
   const { folder, names } = await written(t)
   const { stdout } = await execute('mandoc', ['-T', 'lint', ...names], { cwd: folder })
@@ -44,7 +44,7 @@ t.test('mandoc finds no fault', { skip: whyNotInstalled('mandoc') }, async t => 
 t.test(
   'man finds no fault, and shows flags that can be pasted',
   {
-    skip: whyNotInstalled('man', 'groff'),
+    skip: missingPrograms('man', 'groff'),
   },
   async t => {
     const { folder, names } = await written(t)

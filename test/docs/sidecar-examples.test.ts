@@ -8,7 +8,7 @@ import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { noMariadb, startMariadb } from '../health/mariadb-server.ts'
 import { mysqlClient } from '../health/mysql-client.ts'
-import { postgresBin, whyNoPostgres } from '../../bench/sidecar/postgres-program.ts'
+import { postgresBin, postgresProblem } from '../../bench/sidecar/postgres-program.ts'
 import { makeCluster, makeStandby, startPostgres } from '../health/postgres-server.ts'
 import { noRedis, startRedis } from '../health/redis-server.ts'
 import { firstWord, tcpBackend } from '../support/tcp-backend.ts'
@@ -66,7 +66,7 @@ const fakePatroni = async (t: Test, at: Address, role: () => string): Promise<vo
   })
 }
 
-t.test('PostgreSQL with Patroni', { skip: onlyLinux || whyNoPostgres() }, async t => {
+t.test('PostgreSQL with Patroni', { skip: onlyLinux || postgresProblem() }, async t => {
   const example = await placeExample(exampleBelow('PostgreSQL with Patroni'))
   const [first, second] = [example.at('pg-0.db:5432'), example.at('pg-1.db:5432')]
   const { port: api } = example.at(':8008')

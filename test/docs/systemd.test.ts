@@ -7,7 +7,7 @@ import { promisify } from 'node:util'
 import t from 'tap'
 import { parseOptions } from '../../src/config/parse.ts'
 import { restartCode } from '../../src/cli/stop.ts'
-import { whyNotInstalled } from '../support/installed.ts'
+import { missingPrograms } from '../support/installed.ts'
 
 const execute = promisify(execFile)
 const units = ['usher.service', 'usher-sidecar@.service'] as const
@@ -41,7 +41,7 @@ t.test('a configuration that has changed starts Usher again', async t => {
 
 t.test(
   'systemd finds no fault',
-  { skip: whyNotInstalled('systemd-analyze') },
+  { skip: missingPrograms('systemd-analyze') },
   async t => {
     const copies = await mkdtemp(join(tmpdir(), 'usher-units-'))
     t.teardown(() => rm(copies, { recursive: true }))

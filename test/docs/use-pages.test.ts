@@ -7,13 +7,13 @@ import { endpoint, serviceObject, sliceObject } from '../support/api-server/buil
 import { startApiServer } from '../support/api-server/for-test.ts'
 import { kubernetes } from '../support/deploy.ts'
 import { built, loopbackUsher, usherProgram } from '../support/usher-program.ts'
-import { whyNotInstalled } from '../support/installed.ts'
-import { pageOf, walkPage, whyNoWalk } from './walk-page.ts'
+import { missingPrograms } from '../support/installed.ts'
+import { pageOf, walkPage, walkProblem } from './walk-page.ts'
 
 // What a reader does by these pages is done, and what they say that he sees is seen.
 t.jobs = 3
 const usePages = ['use-node.md', 'use-swap.md', 'use-sidecar.md', 'benchmarking.md']
-const skip = whyNoWalk || whyNotInstalled('unshare', 'ip', 'curl')
+const skip = walkProblem || missingPrograms('unshare', 'ip', 'curl')
 
 t.test('a sidecar in front of a database', { skip }, async t => {
   await walkPage(t, pageOf('use-sidecar.md'), { usher: [usherProgram] })

@@ -10,7 +10,7 @@ export const pageOf = (name: string): string =>
   readFileSync(new URL(`../../docs/${name}`, import.meta.url), 'utf8')
 
 /** Why no page can be walked through here; false when they can. */
-export const whyNoWalk =
+export const walkProblem =
   process.getuid?.() !== 0 && 'needs root, for a network and processes of its own'
 
 /** Everything that is started in them ends with them. */

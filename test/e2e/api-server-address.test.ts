@@ -5,12 +5,12 @@ import t, { type Test } from 'tap'
 import { type Child, startChild } from '../../bench/process/child.ts'
 import { nodeObject, serviceObject } from '../support/api-server/builders.ts'
 import type { KubeObject } from '../support/api-server/kube-object.ts'
-import { makeNetns, type Netns, whyNoNetns } from '../support/netns.ts'
+import { makeNetns, type Netns, netnsProblem } from '../support/netns.ts'
 import { until } from '../support/until.ts'
 import { runningIn } from '../support/usher-in.ts'
 import { usherProgram } from '../support/usher-program.ts'
 
-const why = await whyNoNetns('nft', 'iptables')
+const why = await netnsProblem('nft', 'iptables')
 const apiAddress = '198.51.100.9'
 const apiPort = 6443
 

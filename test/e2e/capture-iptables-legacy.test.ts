@@ -1,10 +1,10 @@
 // A process of its own: long, and it mostly waits.
 import t from 'tap'
-import { whyNoNetns } from '../support/netns.ts'
+import { netnsProblem } from '../support/netns.ts'
 import { captureCells } from './capture/matrix.ts'
 import { iptablesCapture, iptablesMode } from './capture/ways.ts'
 
-const why = await whyNoNetns('iptables', 'nft')
+const why = await netnsProblem('iptables', 'nft')
 
 for (const way of [iptablesCapture('legacy'), iptablesMode('legacy')])
   t.test(`with rules of ${way.label}`, { skip: why !== '' && why }, t =>

@@ -1,10 +1,10 @@
 // A process of its own: it mostly waits.
 import t from 'tap'
-import { whyNoNetns } from '../support/netns.ts'
+import { netnsProblem } from '../support/netns.ts'
 import { until } from '../support/until.ts'
 import { dualService, makeOneNode } from './capture/one-node.ts'
 
-const why = await whyNoNetns('iptables', 'nft', 'conntrack')
+const why = await netnsProblem('iptables', 'nft', 'conntrack')
 const skip = why !== '' && why
 t.jobs = 3
 

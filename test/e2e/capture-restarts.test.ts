@@ -1,10 +1,10 @@
 // A process of its own: long, and it mostly waits.
 import t from 'tap'
-import { whyNoNetns } from '../support/netns.ts'
+import { netnsProblem } from '../support/netns.ts'
 import { restartsUnderLoad } from './capture/restarts.ts'
 import { iptablesCapture, nftablesCapture } from './capture/ways.ts'
 
-const why = await whyNoNetns('nft', 'iptables')
+const why = await netnsProblem('nft', 'iptables')
 
 // They mostly wait: for SYNs to come again.
 t.jobs = 3

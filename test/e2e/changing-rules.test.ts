@@ -1,10 +1,10 @@
 // A process of its own: long, and it mostly waits.
 import t from 'tap'
-import { whyNoNetns } from '../support/netns.ts'
+import { netnsProblem } from '../support/netns.ts'
 import { answersUnderChanges } from './capture/changing-rules.ts'
 import { nftablesCapture } from './capture/ways.ts'
 
-const why = await whyNoNetns('nft', 'iptables', 'conntrack')
+const why = await netnsProblem('nft', 'iptables', 'conntrack')
 t.setTimeout(120_000)
 
 for (const relay of ['linux', 'portable'])

@@ -3,7 +3,7 @@ import { mkdir, rmdir } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { whyNotInstalled } from '../support/installed.ts'
+import { missingPrograms } from '../support/installed.ts'
 import { service } from '../support/manifests.ts'
 import { until } from '../support/until.ts'
 import { startUsherBy } from '../support/usher.ts'
@@ -91,7 +91,7 @@ const cases = {
 
 t.test(
   'where it does not work',
-  { skip: skip || whyNotInstalled('setpriv') },
+  { skip: skip || missingPrograms('setpriv') },
   async t => {
     const stage = await makeServed(t)
     for (const [what, { flags, before, asked, why }] of Object.entries(cases))

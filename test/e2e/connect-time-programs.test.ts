@@ -1,6 +1,6 @@
 // A process of its own: long, and it mostly waits.
 import t from 'tap'
-import { whyNotInstalled } from '../support/installed.ts'
+import { missingPrograms } from '../support/installed.ts'
 import { service } from '../support/manifests.ts'
 import { until } from '../support/until.ts'
 import {
@@ -17,7 +17,7 @@ const [web, cache, dns] = ['10.96.0.1', '10.96.0.2', '10.96.0.3'] as const
 
 /** Without this program a part is left out. */
 const needs = (...programs: string[]) => {
-  const missing = whyNotInstalled(...programs)
+  const missing = missingPrograms(...programs)
   return { skip: missing === '' ? false : missing }
 }
 

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { pinsFolder } from '../../src/kernel/bpf/pins.ts'
 import { runTool } from '../../src/kernel/run-tool.ts'
-import { whyNotInstalled } from '../support/installed.ts'
+import { missingPrograms } from '../support/installed.ts'
 import { service } from '../support/manifests.ts'
 import { until } from '../support/until.ts'
 import type { Usher } from '../support/usher.ts'
@@ -71,7 +71,7 @@ const ways = {
 } as const
 
 for (const [way, { flags, tools, signals }] of Object.entries(ways)) {
-  const missing = skip || whyNotInstalled(...tools)
+  const missing = skip || missingPrograms(...tools)
   t.test(`restarts in ${way} cost no connect`, { skip: missing }, async t => {
     const stage = await makeServed(t)
     let usher = await stage.lead(t, ...flags)

@@ -4,7 +4,7 @@ import { constants } from 'node:os'
 import t from 'tap'
 import * as tables from '../../src/kernel/connect-time/tables.ts'
 import type { AnswerOf } from '../../src/observe/control-protocol.ts'
-import { whyNotInstalled } from '../support/installed.ts'
+import { missingPrograms } from '../support/installed.ts'
 import { service } from '../support/manifests.ts'
 import { until } from '../support/until.ts'
 import {
@@ -16,7 +16,7 @@ import {
 } from './connect-time/stage.ts'
 
 const vip = '10.96.0.1'
-const noBpftool = whyNotInstalled('bpftool') || false
+const noBpftool = missingPrograms('bpftool') || false
 const nodePort = 30080
 
 t.test('Usher leads clients on the node, and says so', { skip }, async t => {

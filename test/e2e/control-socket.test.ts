@@ -6,7 +6,7 @@ import { connect, createServer } from 'node:net'
 import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
-import { whyNotInstalled } from '../support/installed.ts'
+import { missingPrograms } from '../support/installed.ts'
 import { order, socketPath } from '../support/control-socket.ts'
 import { freeTcpPort, testHost } from '../support/ports.ts'
 import { until } from '../support/until.ts'
@@ -100,7 +100,7 @@ t.test('clients that are slow or silent hold nothing up', async t => {
 })
 
 const program = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url))
-const skip = (process.getuid?.() !== 0 && 'needs root') || whyNotInstalled('setpriv')
+const skip = (process.getuid?.() !== 0 && 'needs root') || missingPrograms('setpriv')
 
 t.test('another user has no right to it', { skip }, async t => {
   const socket = await socketPath(t)

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { tempDirectory } from '../support/net/temp-directory.ts'
-import { whyNotInstalled } from '../support/installed.ts'
+import { missingPrograms } from '../support/installed.ts'
 import { linuxRelaySkip } from '../support/linux-only.ts'
 import { manifestFile } from '../support/manifests.ts'
 import { freeTcpPort } from '../support/ports.ts'
@@ -17,8 +17,8 @@ t.jobs = 2
 t.setTimeout(120_000)
 
 const skip =
-  (process.platform !== 'linux' && 'looks into /proc') || whyNotInstalled('setpriv')
-const probeSkip = skip || linuxRelaySkip() || whyNotInstalled('strace')
+  (process.platform !== 'linux' && 'looks into /proc') || missingPrograms('setpriv')
+const probeSkip = skip || linuxRelaySkip() || missingPrograms('strace')
 
 interface Launcher {
   /** How Usher is started, to find the test's own setpriv, which starts data planes. */

@@ -4,7 +4,7 @@ import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { processTree } from '../../bench/process/usage.ts'
-import { whyNotInstalled } from '../support/installed.ts'
+import { missingPrograms } from '../support/installed.ts'
 import { linuxRelaySkip } from '../support/linux-only.ts'
 import { manifestFile } from '../support/manifests.ts'
 import { freeTcpPort, testHost } from '../support/ports.ts'
@@ -20,7 +20,7 @@ const ownUser = '2071510256'
 
 const skip = process.platform !== 'linux' && 'looks into /proc'
 const rootSkip =
-  skip || (process.getuid?.() !== 0 && 'needs root') || whyNotInstalled('setpriv')
+  skip || (process.getuid?.() !== 0 && 'needs root') || missingPrograms('setpriv')
 
 /** Starts a program as Kubernetes does with UID 0 and these capabilities. */
 const container = (capabilities: string): readonly string[] => [
@@ -233,7 +233,7 @@ for (const [how, before] of Object.entries(starts)) {
 for (const signal of ['SIGINT', 'SIGTERM'] as const)
   t.test(
     `${signal} to all of the group, while the data plane starts, is an end in order`,
-    { skip: skip || whyNotInstalled('setsid') },
+    { skip: skip || missingPrograms('setsid') },
     async t => {
       const file = await manifestFile(t)
       const usher = launchUsherBy(t, ['setsid'], 'run', '--manifests', file.path)
@@ -247,7 +247,7 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const)
     },
   )
 
-const strace = skip || whyNotInstalled('strace')
+const strace = skip || missingPrograms('strace')
 
 t.test(
   'a sidecar starts nothing, in which its relay lives',

@@ -6,11 +6,11 @@ import { startAgent } from '../support/net/agent.ts'
 import { writeAgentProgram } from '../support/net/agent-program.ts'
 import { startNodeUsher } from '../support/net/node-usher.ts'
 import { tempDirectory } from '../support/net/temp-directory.ts'
-import { makeNetns, whyNoNetns } from '../support/netns.ts'
+import { makeNetns, netnsProblem } from '../support/netns.ts'
 import { endpoint } from '../support/relay-fixture.ts'
 import { usherIn } from '../support/usher-in.ts'
 
-const why = await whyNoNetns('nft', 'iptables', 'ip')
+const why = await netnsProblem('nft', 'iptables', 'ip')
 
 const nodeAddress = '10.0.0.1'
 

@@ -1,6 +1,6 @@
 // A process of its own: long, and it mostly waits.
 import t from 'tap'
-import { whyNoNetns } from '../support/netns.ts'
+import { netnsProblem } from '../support/netns.ts'
 import { foreignChurn } from './capture/foreign-churn.ts'
 import {
   iptablesCapture,
@@ -28,7 +28,7 @@ const ways: readonly Way[] = [
   iptablesCapture('nft'),
   localCapture,
 ]
-const why = await whyNoNetns('nft', 'iptables', 'conntrack')
+const why = await netnsProblem('nft', 'iptables', 'conntrack')
 const ms = Number(seconds) * 1000
 
 t.setTimeout(ms * 3 + 120_000)

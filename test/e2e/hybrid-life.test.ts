@@ -1,7 +1,7 @@
 // A process of its own: long, and it mostly waits.
 import t, { type Test } from 'tap'
 import { dataPlanes } from '../support/data-plane.ts'
-import { whyNoNetns } from '../support/netns.ts'
+import { netnsProblem } from '../support/netns.ts'
 import { until } from '../support/until.ts'
 import { healthIsRestricted, nodePortsAreRestricted } from './capture/node-ports.ts'
 import { staying } from './capture/mode-changes.ts'
@@ -13,7 +13,7 @@ import { underLoad } from './capture/under-load.ts'
 import { type VipName, vipOf } from './capture/vips.ts'
 import { iptablesMode, nftablesCapture, nftablesMode } from './capture/ways.ts'
 
-const why = await whyNoNetns('iptables', 'nft', 'conntrack')
+const why = await netnsProblem('iptables', 'nft', 'conntrack')
 const options = { skip: why !== '' && why }
 t.setTimeout(300_000)
 

@@ -4,14 +4,14 @@ import { join } from 'node:path'
 import t from 'tap'
 import { runTool } from '../../src/kernel/run-tool.ts'
 import { service, slice } from '../support/manifests.ts'
-import { makeNetns, whyNoNetns } from '../support/netns.ts'
+import { makeNetns, netnsProblem } from '../support/netns.ts'
 import { until } from '../support/until.ts'
 import { runningIn } from '../support/usher-in.ts'
 import { usherProgram } from '../support/usher-program.ts'
 
 t.jobs = 3
 
-const noTools = await whyNoNetns('iptables', 'xtables-monitor', 'nft', 'ip')
+const noTools = await netnsProblem('iptables', 'xtables-monitor', 'nft', 'ip')
 const backend = noTools === '' ? await runTool('iptables', ['--version']) : ''
 const why =
   noTools ||

@@ -4,7 +4,7 @@ import t from 'tap'
 import { nodeTools } from './capture/node-tools.ts'
 import { usherIn } from '../support/usher-in.ts'
 import { manifestFile, service, slice } from '../support/manifests.ts'
-import { makeNetns, whyNoNetns } from '../support/netns.ts'
+import { makeNetns, netnsProblem } from '../support/netns.ts'
 import { startAgent } from '../support/net/agent.ts'
 import { writeAgentProgram } from '../support/net/agent-program.ts'
 import { startNodeUsher } from '../support/net/node-usher.ts'
@@ -12,7 +12,7 @@ import { tempDirectory } from '../support/net/temp-directory.ts'
 import { endpoint } from '../support/relay-fixture.ts'
 import { until } from '../support/until.ts'
 
-const why = await whyNoNetns('iptables', 'nft', 'conntrack')
+const why = await netnsProblem('iptables', 'nft', 'conntrack')
 const setting = 'net.ipv4.conf.all.route_localnet'
 const guard = 'block incoming localnet connections'
 

@@ -1,10 +1,10 @@
 // A process of its own: long, and it mostly waits.
 import t from 'tap'
-import { whyNoNetns } from '../support/netns.ts'
+import { netnsProblem } from '../support/netns.ts'
 import { modeFallsBack } from './capture/tool-lost.ts'
 import { iptablesMode, nftablesMode } from './capture/ways.ts'
 
-const why = await whyNoNetns('iptables', 'nft')
+const why = await netnsProblem('iptables', 'nft')
 const options = { skip: why !== '' && why }
 
 t.test('iptables mode that loses its tool makes way for userspace', options, t =>

@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { whyNoNetns } from '../support/netns.ts'
+import { netnsProblem } from '../support/netns.ts'
 import { until } from '../support/until.ts'
 import { runUsherBy, spawnUsher } from '../support/usher.ts'
 import { matrix, tryCells } from './capture/cells.ts'
@@ -21,7 +21,7 @@ import { underLoad } from './capture/under-load.ts'
 import { type VipName, vipOf } from './capture/vips.ts'
 import { allNodePorts, nftablesMode } from './capture/ways.ts'
 
-const why = await whyNoNetns('iptables', 'nft', 'conntrack')
+const why = await netnsProblem('iptables', 'nft', 'conntrack')
 const options = { skip: why !== '' && why }
 const way = nftablesMode
 t.setTimeout(180_000)

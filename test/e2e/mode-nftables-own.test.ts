@@ -3,12 +3,12 @@ import { existsSync } from 'node:fs'
 import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { whyNoNetns } from '../support/netns.ts'
+import { netnsProblem } from '../support/netns.ts'
 import { captureCells } from './capture/matrix.ts'
 import type { Stage } from './capture/stage.ts'
 import { nftablesMode } from './capture/ways.ts'
 
-const why = await whyNoNetns('iptables', 'nft')
+const why = await netnsProblem('iptables', 'nft')
 
 /** An nft that does not take a map that all Services share, as an older one. */
 const olderNft = `#!/bin/sh

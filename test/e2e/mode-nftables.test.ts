@@ -1,11 +1,11 @@
 // A process of its own: long, and it mostly waits.
 import t from 'tap'
-import { whyNoNetns } from '../support/netns.ts'
+import { netnsProblem } from '../support/netns.ts'
 import { captureMatrix } from './capture/matrix.ts'
 import { modeChangesUnderLoad } from './capture/mode-changes.ts'
 import { iptablesMode, nftablesCapture, nftablesMode } from './capture/ways.ts'
 
-const why = await whyNoNetns('iptables', 'nft')
+const why = await netnsProblem('iptables', 'nft')
 const options = { skip: why !== '' && why }
 const way = nftablesMode
 

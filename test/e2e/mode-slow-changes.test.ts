@@ -1,6 +1,6 @@
 // A process of its own: long, and it mostly waits.
 import t from 'tap'
-import { whyNoNetns } from '../support/netns.ts'
+import { netnsProblem } from '../support/netns.ts'
 import { modeChangesUnderLoad } from './capture/mode-changes.ts'
 import {
   iptablesCapture,
@@ -10,7 +10,7 @@ import {
   nftablesMode,
 } from './capture/ways.ts'
 
-const why = await whyNoNetns('iptables', 'nft', 'conntrack')
+const why = await netnsProblem('iptables', 'nft', 'conntrack')
 const iptables = iptablesCapture('nft')
 const mode = iptablesMode('nft')
 

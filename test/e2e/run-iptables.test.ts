@@ -7,9 +7,9 @@ import { writeAgentProgram } from '../support/net/agent-program.ts'
 import { tempDirectory } from '../support/net/temp-directory.ts'
 import { startNodeUsher } from '../support/net/node-usher.ts'
 import { endpoint } from '../support/relay-fixture.ts'
-import { makeNetns, type Netns, whyNoNetns } from '../support/netns.ts'
+import { makeNetns, type Netns, netnsProblem } from '../support/netns.ts'
 
-const why = await whyNoNetns('iptables', 'nft', 'conntrack')
+const why = await netnsProblem('iptables', 'nft', 'conntrack')
 
 const sysctls = [
   'net.ipv4.conf.all.route_localnet',

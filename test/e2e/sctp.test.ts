@@ -2,8 +2,8 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import t, { type Test } from 'tap'
-import { whyNotInstalled } from '../support/installed.ts'
-import { whyNoNetns } from '../support/netns.ts'
+import { missingPrograms } from '../support/installed.ts'
+import { netnsProblem } from '../support/netns.ts'
 import { addressOf, type HostName } from '../support/net/addresses.ts'
 import { families, objectsOf } from './capture/objects.ts'
 import { serviceNamed } from './capture/services.ts'
@@ -12,7 +12,7 @@ import { type VipName, vipOf } from './capture/vips.ts'
 import { iptablesMode, nftablesCapture, nftablesMode, type Way } from './capture/ways.ts'
 import { sctpClient, sctpServer } from './sctp-peers.ts'
 
-const why = (await whyNoNetns('iptables', 'nft')) || whyNotInstalled('python3')
+const why = (await netnsProblem('iptables', 'nft')) || missingPrograms('python3')
 const options = { skip: why !== '' && why }
 
 /** The objects of a Service, with its UDP port made one of SCTP. */

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { freeTcpPort, testHost } from '../support/ports.ts'
-import { receiveNotices, whyNoNotices } from '../support/notices.ts'
+import { receiveNotices, noticesProblem } from '../support/notices.ts'
 import { service } from '../support/manifests.ts'
 import { startUsherBy } from '../support/usher.ts'
 
@@ -16,7 +16,7 @@ const folder = async (t: Test): Promise<string> => {
 const microseconds = (message: readonly string[] | undefined, name: string): number =>
   Number(message?.find(line => line.startsWith(name))?.slice(name.length + 1))
 
-t.test('systemd is told by a sidecar', { skip: whyNoNotices }, async t => {
+t.test('systemd is told by a sidecar', { skip: noticesProblem }, async t => {
   const file = join(await folder(t), 'routes.yaml')
   const listen = `${testHost}:${await freeTcpPort()}`
   const routes = (port: number) =>
@@ -65,28 +65,35 @@ t.test('systemd is told by a sidecar', { skip: whyNoNotices }, async t => {
   t.equal(await heard(/^STATUS=Stopped$/), messages.length - 1, 'the last word')
 })
 
-t.test('systemd is told by a node proxy, at a path', { skip: whyNoNotices }, async t => {
-  const made = await folder(t)
-  const file = join(made, 'services.yaml')
-  await writeFile(
-    file,
-    JSON.stringify(service('web', '127.96.7.1', [{ name: 'p', port: 8080 }])),
-  )
-  const socket = join(made, 'notify')
-  const { messages, heard } = await receiveNotices(t, socket)
-  const usher = await startUsherBy(
-    t,
-    ['env', `NOTIFY_SOCKET=${socket}`, 'WATCHDOG_USEC=300000', 'WATCHDOG_PID=1'],
-    'run',
-    `--manifests=${file}`,
-  )
-  const ready = await heard(/^READY=1$/)
-  t.strictSame(messages[ready]?.[1], 'STATUS=Healthy: 1 port served, 0 problems')
-  usher.send('SIGHUP')
-  const reloading = await heard(/^RELOADING=1$/, ready)
-  await heard(/^READY=1$/, reloading)
-  usher.send('SIGTERM')
-  await usher.exit
-  await heard(/^STOPPING=1$/, reloading)
-  t.notOk(messages.flat().includes('WATCHDOG=1'), 'it is another process that is watched')
-})
+t.test(
+  'systemd is told by a node proxy, at a path',
+  { skip: noticesProblem },
+  async t => {
+    const made = await folder(t)
+    const file = join(made, 'services.yaml')
+    await writeFile(
+      file,
+      JSON.stringify(service('web', '127.96.7.1', [{ name: 'p', port: 8080 }])),
+    )
+    const socket = join(made, 'notify')
+    const { messages, heard } = await receiveNotices(t, socket)
+    const usher = await startUsherBy(
+      t,
+      ['env', `NOTIFY_SOCKET=${socket}`, 'WATCHDOG_USEC=300000', 'WATCHDOG_PID=1'],
+      'run',
+      `--manifests=${file}`,
+    )
+    const ready = await heard(/^READY=1$/)
+    t.strictSame(messages[ready]?.[1], 'STATUS=Healthy: 1 port served, 0 problems')
+    usher.send('SIGHUP')
+    const reloading = await heard(/^RELOADING=1$/, ready)
+    await heard(/^READY=1$/, reloading)
+    usher.send('SIGTERM')
+    await usher.exit
+    await heard(/^STOPPING=1$/, reloading)
+    t.notOk(
+      messages.flat().includes('WATCHDOG=1'),
+      'it is another process that is watched',
+    )
+  },
+)

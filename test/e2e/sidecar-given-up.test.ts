@@ -1,14 +1,14 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import t from 'tap'
-import { whyNotInstalled } from '../support/installed.ts'
+import { missingPrograms } from '../support/installed.ts'
 import { linuxRelaySkip } from '../support/linux-only.ts'
 import { usherProgram } from '../support/usher-program.ts'
 
 const isRoot = process.getuid?.() === 0
 const skip =
   linuxRelaySkip() ||
-  (isRoot ? whyNotInstalled('nft', 'bash') : 'network namespaces need root')
+  (isRoot ? missingPrograms('nft', 'bash') : 'network namespaces need root')
 
 const server =
   "require('net').createServer(s => s.on('error', () => {}).pipe(s)).listen(7001)"

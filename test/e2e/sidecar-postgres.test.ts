@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import t, { type Test } from 'tap'
-import { postgresBin, whyNoPostgres } from '../../bench/sidecar/postgres-program.ts'
+import { postgresBin, postgresProblem } from '../../bench/sidecar/postgres-program.ts'
 import { makeCluster, startPostgres } from '../health/postgres-server.ts'
 import { runAsServer } from '../health/server-process.ts'
 import { linuxRelaySkip } from '../support/linux-only.ts'
@@ -13,7 +13,7 @@ import { ask, dial } from '../support/tcp-backend.ts'
 import { until } from '../support/until.ts'
 import { startUsher } from '../support/usher.ts'
 
-const skip = linuxRelaySkip() || whyNoPostgres()
+const skip = linuxRelaySkip() || postgresProblem()
 const hosts = ['127.102.8.1', '127.102.8.2'] as const
 
 interface Outcome {

@@ -5,7 +5,7 @@ import { readFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
-import { postgresBin, whyNoPostgres } from '../../bench/sidecar/postgres-program.ts'
+import { postgresBin, postgresProblem } from '../../bench/sidecar/postgres-program.ts'
 import { makeCluster, startPostgres } from '../health/postgres-server.ts'
 import { noRedis, startRedis } from '../health/redis-server.ts'
 import { serverDirectory } from '../health/server-process.ts'
@@ -34,7 +34,7 @@ const checkedUp = (t: Test, usher: Awaited<ReturnType<typeof startUsher>>) =>
 for (const relay of relays) {
   t.test(
     `${relay}: psql by a socket, to a server at another`,
-    { skip: whyNoPostgres() },
+    { skip: postgresProblem() },
     async t => {
       const [cluster, port] = [makeCluster(t), await freeTcpPort()]
       startPostgres(t, cluster, { host: testHost, port, access: 'local all all trust' })

@@ -1,6 +1,6 @@
 // A process of its own: long, and it mostly waits.
 import t from 'tap'
-import { whyNoNetns } from '../support/netns.ts'
+import { netnsProblem } from '../support/netns.ts'
 import { swapUnderLoad } from './capture/swap.ts'
 import {
   iptablesCapture,
@@ -9,7 +9,7 @@ import {
   nftablesMode,
 } from './capture/ways.ts'
 
-const why = await whyNoNetns('nft', 'iptables', 'conntrack')
+const why = await netnsProblem('nft', 'iptables', 'conntrack')
 t.setTimeout(300_000)
 
 const ways = {

@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import t, { type Test } from 'tap'
-import { whyNotInstalled } from '../support/installed.ts'
+import { missingPrograms } from '../support/installed.ts'
 import { manifestFile, service, slice } from '../support/manifests.ts'
 import { freeTcpPort, testHost } from '../support/ports.ts'
 import { firstWord, namedBackend } from '../support/tcp-backend.ts'
@@ -40,7 +40,7 @@ t.test('one table says what goes on', async t => {
   })
 })
 
-const missing = whyNotInstalled('script')
+const missing = missingPrograms('script')
 
 t.test('on a terminal it goes on, until q', { skip: missing }, async t => {
   const { endpoint, address } = await setUp(t)

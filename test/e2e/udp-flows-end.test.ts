@@ -1,10 +1,10 @@
 // A process of its own: long, and it mostly waits.
 import t from 'tap'
-import { whyNoNetns } from '../support/netns.ts'
+import { netnsProblem } from '../support/netns.ts'
 import { udpFlowsEnd } from './capture/udp-flows-end.ts'
 import { iptablesMode, nftablesCapture, nftablesMode } from './capture/ways.ts'
 
-const why = await whyNoNetns('iptables', 'nft', 'conntrack')
+const why = await netnsProblem('iptables', 'nft', 'conntrack')
 t.setTimeout(180_000)
 // Each mostly waits for clients who are not answered.
 t.jobs = 3

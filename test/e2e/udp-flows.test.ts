@@ -1,10 +1,10 @@
 // A process of its own: long, and it mostly waits.
 import t from 'tap'
-import { whyNoNetns } from '../support/netns.ts'
+import { netnsProblem } from '../support/netns.ts'
 import { udpFlowsStay } from './capture/udp-flows-stay.ts'
 import { iptablesCapture, iptablesMode, nftablesCapture } from './capture/ways.ts'
 
-const why = await whyNoNetns('iptables', 'nft', 'conntrack')
+const why = await netnsProblem('iptables', 'nft', 'conntrack')
 const options = { skip: why !== '' && why }
 t.setTimeout(120_000)
 

@@ -5,12 +5,12 @@ import { addressOf, backendPort, podCidrs } from '../support/net/addresses.ts'
 import { startAgents } from '../support/net/cluster-agents.ts'
 import { makeClusterNet } from '../support/net/cluster-net.ts'
 import { startNodeUsher } from '../support/net/node-usher.ts'
-import { whyNoNetns } from '../support/netns.ts'
+import { netnsProblem } from '../support/netns.ts'
 import { until } from '../support/until.ts'
 import { nodeTools } from './capture/node-tools.ts'
 import { iptablesCapture, iptablesMode, nftablesMode, type Way } from './capture/ways.ts'
 
-const why = await whyNoNetns('iptables', 'nft')
+const why = await netnsProblem('iptables', 'nft')
 const options = { skip: why !== '' && why }
 
 const objectsOf = (vip: string): readonly object[] => [

@@ -10,7 +10,7 @@ import { order, socketPath } from '../support/control-socket.ts'
 import { keptIo } from '../support/kept-io.ts'
 import { freeTcpPort, testHost } from '../support/ports.ts'
 import { echoBackend, namedEcho, tcpBackend } from '../support/tcp-backend.ts'
-import { makeNetns, whyNoNetns } from '../support/netns.ts'
+import { makeNetns, netnsProblem } from '../support/netns.ts'
 import { runningIn, usherIn } from '../support/usher-in.ts'
 import { until } from '../support/until.ts'
 import { silentBackend } from '../support/silent-backend.ts'
@@ -230,7 +230,7 @@ t.test('a wrong call is told what would be right', async t => {
   }
 })
 
-const noNetns = await whyNoNetns('ip', 'nft')
+const noNetns = await netnsProblem('ip', 'nft')
 
 t.test('each address of a name has seconds to answer', { skip: noNetns }, async t => {
   const ns = await makeNetns('slow')

@@ -20,7 +20,7 @@ export const ask = async (
 }
 
 const inWords = (outcome: CheckOutcome): string => {
-  if (!outcome.ok) return `down: ${outcome.why}`
+  if (!outcome.ok) return `down: ${outcome.reason}`
   return outcome.note === undefined ? 'up' : `up: ${outcome.note}`
 }
 

@@ -9,7 +9,7 @@ import {
 } from '../../src/health/check.ts'
 import { EndpointHealth } from '../../src/health/endpoint-health.ts'
 
-const notChecked: CheckOutcome = { ok: false, why: 'no descriptors', here: true }
+const notChecked: CheckOutcome = { ok: false, reason: 'no descriptors', here: true }
 
 /** What each letter of a story is: a check passed, failed, was answered by no, or not made. */
 const outcomes: Readonly<Record<string, CheckOutcome>> = {
@@ -117,7 +117,7 @@ t.test('the next check waits for the one before', async t => {
   t.equal(health.dueAt, Number.POSITIVE_INFINITY)
   health.finished(failed('late'), 5000)
   t.equal(health.dueAt, 5000)
-  t.same([health.why, health.isKnown], ['late', true])
+  t.same([health.reason, health.isKnown], ['late', true])
 })
 
 const storyArbitrary = fc

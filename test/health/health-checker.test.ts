@@ -48,8 +48,8 @@ const setUp = (t: Test, { takesMs = 1, most = 256 } = {}) => {
     most,
     random: () => 0.5,
     makeCheck: () => run,
-    changed: ({ key }, { up, why }, hasTurned) =>
-      hasTurned && turned.push(`${key} ${up ? 'up' : `down: ${why}`}`),
+    changed: ({ key }, { up, reason }, hasTurned) =>
+      hasTurned && turned.push(`${key} ${up ? 'up' : `down: ${reason}`}`),
   })
   t.teardown(() => checker.close())
   /** In steps, so that what is awaited between them happens. */
@@ -86,7 +86,7 @@ t.test('who turns is told, with the reason', async t => {
   const { checker, outcome, turned, pass } = setUp(t)
   checker.set(targets(2))
   await pass(200)
-  t.match(checker.healthOf('1'), { up: true, isKnown: true, why: '', host: '' })
+  t.match(checker.healthOf('1'), { up: true, isKnown: true, reason: '', host: '' })
   t.ok((checker.healthOf('1')?.forMs ?? 0) > 0)
   outcome.set(2, failed('HTTP status 503, 200 wanted'))
   await pass(5000)

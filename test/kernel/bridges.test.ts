@@ -1,8 +1,8 @@
 import t from 'tap'
-import { makeNetns, whyNoNetns } from '../support/netns.ts'
+import { makeNetns, netnsProblem } from '../support/netns.ts'
 import { usherIn } from '../support/usher-in.ts'
 
-const why = await whyNoNetns('ip')
+const why = await netnsProblem('ip')
 
 t.test(
   'usher check warns of bridges whose packets pass no rules',

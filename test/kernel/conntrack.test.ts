@@ -4,9 +4,9 @@ import { streamTool, type StreamTool, ToolError } from '../../src/kernel/run-too
 import { systemClock } from '../../src/util/clock.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 import { until } from '../support/until.ts'
-import { makeNetns, type Netns, whyNoNetns } from '../support/netns.ts'
+import { makeNetns, type Netns, netnsProblem } from '../support/netns.ts'
 
-const why = await whyNoNetns('conntrack', 'nft')
+const why = await netnsProblem('conntrack', 'nft')
 const inNetns = { skip: why !== '' && why }
 
 /** NAT for all that is sent to UDP ports from 5000 on, as captures have it. */

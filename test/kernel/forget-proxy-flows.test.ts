@@ -1,11 +1,11 @@
 import t from 'tap'
 import { type RunTool, ToolError, type ToolFailure } from '../../src/kernel/run-tool.ts'
 import { ipFamilies } from '../../src/util/ip.ts'
-import { makeNetns, whyNoNetns } from '../support/netns.ts'
+import { makeNetns, netnsProblem } from '../support/netns.ts'
 import { proxyAddressOf } from '../../src/kernel/proxy-address.ts'
 import { forgetProxyFlows, forgetWaiting } from '../../src/kernel/conntrack.ts'
 
-const why = await whyNoNetns('conntrack')
+const why = await netnsProblem('conntrack')
 
 interface Flow {
   readonly protocol: 'tcp' | 'udp'

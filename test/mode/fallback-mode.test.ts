@@ -73,7 +73,7 @@ const start = async (mode: WantedMode, modes = new Modes()) => {
   const running = await FallbackMode.start({
     request: { mode, by: mode === '' ? '' : '--proxy-mode' },
     steps: modes.steps,
-    fellBack: ({ from, to, why }) => told.push(`${from} -> ${to}: ${why}`),
+    fellBack: ({ from, to, reason }) => told.push(`${from} -> ${to}: ${reason}`),
     failed: () => told.push('failed'),
   })
   return { running, modes, told }

@@ -197,7 +197,7 @@ t.test('who counts as a client of this node', async t => {
     return clients.has(address)
   }
   t.equal(isOne('127.0.0.1'), false, 'before it is known')
-  watch.look()
+  watch.poll()
   const cases: [why: string, address: string, expected: boolean][] = [
     ['loopback', '127.8.9.1', true],
     ['IPv6 loopback', '::1', true],
@@ -208,9 +208,9 @@ t.test('who counts as a client of this node', async t => {
     ['a stranger', '198.51.100.1', false],
   ]
   for (const [why, address, expected] of cases) t.equal(isOne(address), expected, why)
-  watch.look()
+  watch.poll()
   state.own = ['2001:db8::1', '192.0.2.1']
-  watch.look()
+  watch.poll()
   t.equal(told.length, 1, 'what is the same is not told again')
   state.own = []
   clock.advance(4999)
@@ -235,12 +235,12 @@ t.test("a list of interfaces that can't be read ends nothing", async t => {
     changed: clients => void told.push(clients),
     failed: why => void problems.push(why),
   })
-  t.throws(() => watch.look(), /no descriptor/, 'nothing is known: the sync fails')
+  t.throws(() => watch.poll(), /no descriptor/, 'nothing is known: the sync fails')
   t.equal(clock.waiting, 0)
   error = undefined
-  watch.look()
+  watch.poll()
   error = new Error('no descriptor')
-  watch.look()
+  watch.poll()
   clock.advance(15_000)
   t.strictSame(problems, ['no descriptor'], 'told once')
   error = undefined

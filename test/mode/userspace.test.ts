@@ -12,7 +12,11 @@ import type {
   EndpointSpec,
   Service,
 } from '../../src/model/service.ts'
-import { type AnswerTo, noAnswer, type Question } from '../../src/relay/questions.ts'
+import {
+  type QueryResult,
+  emptyResults,
+  type QueryName,
+} from '../../src/relay/queries.ts'
 import type { Bind, Relay, RelayListener } from '../../src/relay/relay.ts'
 import { ipFamilies } from '../../src/util/ip.ts'
 import { FakeClock } from '../support/fake-clock.ts'
@@ -60,8 +64,8 @@ class RecordingRelay implements Relay {
     return { listeners: [], fds: { used: 0, limit: 0 }, acceptPaused: false }
   }
 
-  async ask<Q extends Question>(question: Q): Promise<AnswerTo<Q>> {
-    return noAnswer[question]
+  async query<Q extends QueryName>(question: Q): Promise<QueryResult<Q>> {
+    return emptyResults[question]
   }
 
   async drain() {
@@ -73,7 +77,7 @@ class RecordingRelay implements Relay {
 const orders = { apply: (listeners: readonly RelayListener[]) => listeners }
 
 /** Who is on the node is not known here. */
-const nodeClients = { look: () => {}, stop: () => {} }
+const nodeClients = { poll: () => {}, stop: () => {} }
 
 /** The mode on a host that owns 127.0.0.0/8, fd00::/16 and the wildcards. */
 const fixture = () => {

@@ -3,7 +3,11 @@ import * as fc from 'fast-check'
 import t from 'tap'
 import type { EndpointSpec, TrafficPolicy } from '../../src/model/service.ts'
 import type { Endpoint, Target } from '../../src/model/snapshot.ts'
-import { categorizeEndpoints, type Place, whyLeftOut } from '../../src/model/topology.ts'
+import {
+  categorizeEndpoints,
+  type Place,
+  leftOutReasons,
+} from '../../src/model/topology.ts'
 import { endpoint, notReady, terminating } from '../support/objects.ts'
 
 /** Endpoints by what a test calls them. */
@@ -345,7 +349,7 @@ t.test('what is left out of a target is told why, and nothing else', async () =>
         policies
       const targets = categorizeEndpoints(endpoints, policies, place)
       const inIt = (asked: TrafficPolicy): readonly Endpoint[] => {
-        const left = whyLeftOut(endpoints, asked, place)
+        const left = leftOutReasons(endpoints, asked, place)
         return endpoints.filter(one => !left.has(one))
       }
       assert.deepEqual(inIt(internalTrafficPolicy), targets.internal.endpoints)
@@ -367,7 +371,9 @@ t.test('why endpoints are left out', async t => {
     }),
     { ...named('down', { ...here, ...notReady }), isDown: true as const },
   ]
-  const why = (policy: TrafficPolicy) => [...whyLeftOut(endpoints, policy, home).values()]
+  const why = (policy: TrafficPolicy) => [
+    ...leftOutReasons(endpoints, policy, home).values(),
+  ]
   const others = ['not ready', 'terminating', 'down']
   t.strictSame(why('Cluster').toSorted(), [...others, 'hinted elsewhere'].toSorted())
   t.strictSame(why('Local').toSorted(), [...others, 'not on this node'].toSorted())

@@ -6,10 +6,10 @@ import t, { type Test } from 'tap'
 import { dashboardExpressions } from '../../scripts/monitoring/panels.ts'
 import { allAlerts } from '../../scripts/monitoring/rule-groups.ts'
 import { top } from '../support/deploy.ts'
-import { whyNotInstalled } from '../support/installed.ts'
+import { missingPrograms } from '../support/installed.ts'
 import { type RuleCase, ruleCases } from './rule-cases.ts'
 
-const skip = whyNotInstalled('promtool') || false
+const skip = missingPrograms('promtool') || false
 const rules = `${top}deploy/monitoring/rules.yaml`
 
 const promtool = (...args: string[]) => promisify(execFile)('promtool', args)

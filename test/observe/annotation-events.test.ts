@@ -14,8 +14,8 @@ t.test('a Service gets one Event for each change of what is wrong with it', asyn
   const [a, b] = [problem('web', 'a'), problem('web', 'b')]
   const other = { object: 'Service shop/web', field: 'spec.ports[0]', message: 'is bad' }
   const node = { ...a, object: 'Node n' }
-  events.say([other, a, b, node])
-  events.say([a, b])
+  events.report([other, a, b, node])
+  events.report([a, b])
   t.strictSame(sent, [
     {
       type: 'Warning',
@@ -26,9 +26,9 @@ t.test('a Service gets one Event for each change of what is wrong with it', asyn
       regarding: { kind: 'Service', namespace: 'shop', name: 'web' },
     },
   ])
-  events.say([b])
+  events.report([b])
   t.equal(sent.length, 1, 'what is mended is no news')
-  events.say([a, b])
+  events.report([a, b])
   t.equal(sent.length, 2, 'what is broken again is')
 })
 
@@ -36,7 +36,7 @@ t.test('of very many Services only some get an Event', async t => {
   const sent: ClusterEvent[] = []
   const events = new AnnotationEvents(event => sent.push(event))
   const all = Array.from({ length: 1000 }, (_, i) => problem(`s${i}`, 'a'))
-  events.say(all)
-  events.say(all)
+  events.report(all)
+  events.report(all)
   t.equal(sent.length, 20)
 })

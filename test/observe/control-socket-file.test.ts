@@ -15,7 +15,7 @@ import { connect, createServer, type Server } from 'node:net'
 import { dirname, join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
-import { listenOnFile, whyNotTrusted } from '../../src/observe/control-socket-file.ts'
+import { listenOnFile, trustProblem } from '../../src/observe/control-socket-file.ts'
 import { socketPath } from '../support/control-socket.ts'
 
 /** A server that says its name. */
@@ -119,17 +119,17 @@ t.test('what is no socket of this user stays', async t => {
 
 t.test('whom a client speaks to', async t => {
   const path = await socketPath(t)
-  t.match(whyNotTrusted(path), /there is no such file; is Usher running/)
+  t.match(trustProblem(path), /there is no such file; is Usher running/)
   writeFileSync(path, '')
-  t.match(whyNotTrusted(path), /not a socket/)
+  t.match(trustProblem(path), /not a socket/)
   rmSync(path)
   await listenOnFile(named(t, 'a'), path)
-  t.equal(whyNotTrusted(path), '')
+  t.equal(trustProblem(path), '')
   symlinkSync(path, `${path}-link`)
-  t.match(whyNotTrusted(`${path}-link`), /not a socket/)
+  t.match(trustProblem(`${path}-link`), /not a socket/)
   for (const mode of [0o660, 0o602, 0o601]) {
     chmodSync(path, mode)
-    t.match(whyNotTrusted(path), `its mode is ${mode.toString(8)};`)
+    t.match(trustProblem(path), `its mode is ${mode.toString(8)};`)
   }
 })
 
@@ -142,7 +142,7 @@ t.test("another user's", { skip }, async t => {
   const asNobody = (): string => {
     process.seteuid?.(65_534)
     try {
-      return whyNotTrusted(path)
+      return trustProblem(path)
     } finally {
       process.seteuid?.(0)
     }
@@ -150,7 +150,7 @@ t.test("another user's", { skip }, async t => {
   t.equal(asNobody(), '', "root's: the kernel says no, if it has to")
   chownSync(path, 1, 0)
   t.equal(asNobody(), 'permission denied: it is owned by uid 1, and this is uid 65534')
-  t.equal(whyNotTrusted(path), '')
+  t.equal(trustProblem(path), '')
   t.equal(file.problem(), 'its owner has become uid 1')
   file.remove()
   await leaveDead(t, path)

@@ -48,7 +48,7 @@ const failedSince = (address: string, since: number): BindState => ({
 t.test('health', async t => {
   t.test('is red while the process of the relay is gone, but for a moment', async t => {
     const { clock, health, state } = setUpHealth()
-    state.gone = { why: 'ended with code 9', since: clock.now() }
+    state.gone = { reason: 'ended with code 9', since: clock.now() }
     clock.advance(1999)
     t.match(health.report(), { healthy: true, carried: true, reasons: [] })
     clock.advance(1)

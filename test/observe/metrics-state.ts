@@ -34,7 +34,7 @@ export const relayStats = (): RelayStats => ({
           key: '192.0.2.1:80',
           active: 0,
           failures: 0,
-          resting: false,
+          coolingDown: false,
           rttMs: 0.25,
           retransmits: 3,
         },

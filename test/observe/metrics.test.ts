@@ -212,7 +212,7 @@ t.test(
             key: '10.0.0.1:80',
             active: 0,
             failures: 0,
-            resting: false,
+            coolingDown: false,
             rttMs,
             retransmits: 2,
           },
@@ -290,7 +290,7 @@ const endpoint = (key: string, some: Partial<EndpointStats> = {}): EndpointStats
   key,
   active: 0,
   failures: 0,
-  resting: false,
+  coolingDown: false,
   ...some,
 })
 

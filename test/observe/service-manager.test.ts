@@ -4,10 +4,10 @@ import { join } from 'node:path'
 import t from 'tap'
 import { noticesTo } from '../../src/observe/notify-socket.ts'
 import { ServiceManager, watchdogMs } from '../../src/observe/service-manager.ts'
-import { heardLog } from '../support/heard-log.ts'
-import { whyNotInstalled } from '../support/installed.ts'
+import { recordingLog } from '../support/recording-log.ts'
+import { missingPrograms } from '../support/installed.ts'
 import { linuxRelaySkip } from '../support/linux-only.ts'
-import { receiveNotices, whyNoNotices } from '../support/notices.ts'
+import { receiveNotices, noticesProblem } from '../support/notices.ts'
 import { until } from '../support/until.ts'
 
 /** A manager that is told nothing but by `said`, a message each. */
@@ -15,7 +15,7 @@ const told = (given: { isLive?: boolean; watchdogMs?: number } = {}) => {
   const said: string[] = []
   const state = { sentence: 'well', isLive: given.isLive ?? true }
   const manager = new ServiceManager({
-    tell: (...lines) => {
+    notify: (...lines) => {
       said.push(lines.join(' '))
       return Promise.resolve()
     },
@@ -92,7 +92,7 @@ t.test('whom the watchdog is for', async t => {
 })
 
 t.test('no service manager, or no socket that can be one', async t => {
-  const log = heardLog([])
+  const log = recordingLog([])
   t.equal(noticesTo({}, log), undefined)
   t.equal(noticesTo({ NOTIFY_SOCKET: 'vsock:2:1234' }, log), undefined)
 })
@@ -102,7 +102,7 @@ t.test(
   { skip: linuxRelaySkip() },
   async t => {
     const said: string[] = []
-    const log = heardLog(said)
+    const log = recordingLog(said)
     const env = { NOTIFY_SOCKET: '@usher-nobody' }
     const tell = noticesTo(env, log)
     await tell?.('READY=1')
@@ -115,7 +115,7 @@ t.test(
 t.test(
   'without FFI a program sends',
   {
-    skip: whyNoNotices || whyNotInstalled('systemd-notify'),
+    skip: noticesProblem || missingPrograms('systemd-notify'),
   },
   async t => {
     const folder = await mkdtemp(join(tmpdir(), 'usher-notify-'))
@@ -123,7 +123,7 @@ t.test(
     const socket = join(folder, 'notify')
     const { heard, messages } = await receiveNotices(t, socket)
     const said: string[] = []
-    const log = heardLog(said)
+    const log = recordingLog(said)
     const tell = noticesTo({ NOTIFY_SOCKET: socket }, log, noFfi)
     await tell?.('RELOADING=1', 'STATUS=two words')
     await heard(/^RELOADING=1$/)

@@ -142,7 +142,7 @@ t.test('placements', async t => {
       [proxyPort],
       [nowhere],
     ] as const)
-      placements.say([placed('web', placement)])
+      placements.report([placed('web', placement)])
     t.strictSame(messages(), [
       'info: VIP is placed on its own address',
       'info: route is placed on its own address',
@@ -156,8 +156,8 @@ t.test('placements', async t => {
     async t => {
       const { log, messages } = await setUp('info')
       const placements = new PlacementLog(log)
-      placements.say([placed('web', { ...proxyPort, capture: 'nftables' })])
-      placements.say([placed('web', { ...proxyPort, capture: 'kernel', binds: [] })])
+      placements.report([placed('web', { ...proxyPort, capture: 'nftables' })])
+      placements.report([placed('web', { ...proxyPort, capture: 'kernel', binds: [] })])
       t.strictSame(messages(), [
         'info: VIP is captured by nftables, proxy port 127.0.0.1:41000',
         'info: VIP is handled by the kernel',
@@ -172,10 +172,10 @@ t.test('placements', async t => {
       log,
       (name, { port }) => failing && name === 'default/web' && port === 41000,
     )
-    placements.say([placed('web', proxyPort), placed('other', ownAddress)])
+    placements.report([placed('web', proxyPort), placed('other', ownAddress)])
     t.strictSame(messages(), ['info: VIP is placed on its own address'])
     failing = false
-    placements.say([placed('web', proxyPort), placed('other', ownAddress)])
+    placements.report([placed('web', proxyPort), placed('other', ownAddress)])
     t.match(messages()[1], 'proxy port 127.0.0.1:41000')
     t.equal(messages().length, 2)
   })
@@ -187,7 +187,7 @@ t.test('placements', async t => {
     const { log, records, messages } = await setUp('debug')
     const placements = new PlacementLog(log)
     const all = [...many(40, proxyPort, 'web'), ...many(30, nowhere, 'lost')]
-    placements.say(all)
+    placements.report(all)
     t.equal(messages().filter(line => line.startsWith('debug: VIP')).length, 70)
     t.match(records.at(-2), {
       level: 'info',
@@ -200,13 +200,13 @@ t.test('placements', async t => {
     t.match(rest, { level: 'warn', notCaptured: 30 })
     t.equal((examples as unknown[]).length, 3)
     t.match(examples, [[{ servicePort: 'default/lost-0' }, /^VIP not captured/]])
-    placements.say(all)
+    placements.report(all)
     t.equal(records.length, 72, 'and not again')
   })
 
   t.test('of 50 at once are told each', async t => {
     const { log, messages } = await setUp('info')
-    new PlacementLog(log).say(many(50, ownAddress, 'web'))
+    new PlacementLog(log).report(many(50, ownAddress, 'web'))
     t.equal(messages().length, 50)
   })
 })
@@ -222,10 +222,10 @@ t.test('problems', async t => {
   t.test('are told once each, and when all are gone', async t => {
     const { log, messages } = await setUp('info')
     const problemLog = new ProblemLog(log)
-    problemLog.say(problems(1))
-    problemLog.say(problems(2))
-    problemLog.say([])
-    problemLog.say([])
+    problemLog.report(problems(1))
+    problemLog.report(problems(2))
+    problemLog.report([])
+    problemLog.report([])
     t.strictSame(messages(), [
       'warn: is odd',
       'warn: is odd',
@@ -235,7 +235,7 @@ t.test('problems', async t => {
 
   t.test('beyond 50 at once are counted', async t => {
     const { log, records } = await setUp('info')
-    new ProblemLog(log).say(problems(1000))
+    new ProblemLog(log).report(problems(1000))
     t.equal(records.length, 51)
     t.match(records.at(-1), { level: 'warn', count: 950 })
   })

@@ -20,7 +20,7 @@ const checkedDown = {
   isKnown: true,
   isLost: true,
   forMs: 60_000,
-  why: 'refused',
+  reason: 'refused',
   host: 'db',
 }
 
@@ -203,7 +203,7 @@ t.test('endpoints have their condition and what the relay knows of them', async 
     ],
     listeners: [
       listener({
-        endpoints: [{ key: '10.0.0.1:8080', active: 3, failures: 9, resting: true }],
+        endpoints: [{ key: '10.0.0.1:8080', active: 3, failures: 9, coolingDown: true }],
       }),
     ],
   })
@@ -254,7 +254,7 @@ t.test('what checks say is in it, and how long clients wait', async t => {
         ? undefined
         : key === '10.0.0.1:8080'
           ? checkedDown
-          : { ...checkedDown, up: true, isKnown: false, forMs: 0, why: '' },
+          : { ...checkedDown, up: true, isKnown: false, forMs: 0, reason: '' },
   })
   const [first, second] = servicePorts[0]?.endpoints ?? []
   t.match(first?.check, { up: false, why: 'refused', host: 'db' })
@@ -353,7 +353,13 @@ t.test('what endpoints have in common is written once, and read of each', async 
         external: some(external),
         reachable: endpoints.filter((_, i) => internal[i] || external[i]),
       })
-      const stats = { key: key(counted), active: 1, failures: 2, resting: true, rttMs: 3 }
+      const stats = {
+        key: key(counted),
+        active: 1,
+        failures: 2,
+        coolingDown: true,
+        rttMs: 3,
+      }
       const down = { ...checkedDown, isKnown: false, forMs: 0, host: '' }
       const what = input({
         snapshots: [snapshot(port)],
@@ -498,7 +504,7 @@ t.test('node ports that the relay serves on loopback are among its VIPs', async 
   const proxyPort = { address: '169.254.77.88', port: 41000 }
   const plain = servicePort()
   const endpoints = [
-    { key: '10.0.0.1:8080', active: 1, failures: 2, resting: false },
+    { key: '10.0.0.1:8080', active: 1, failures: 2, coolingDown: false },
   ] as const
   const document = (...listeners: readonly ListenerStats[]) =>
     build({

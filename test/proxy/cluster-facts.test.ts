@@ -17,7 +17,7 @@ t.test(
     const fromApi = {
       ...noNode,
       nodeName: 'n1',
-      whyNoNode: () => 'it is not there',
+      nodeProblem: () => 'it is not there',
       nodeCidrs: true,
     }
     const options = { nodePortAddresses: ['primary'] }

@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
 import { wouldGet } from '../../src/cli/explain.ts'
 import type { AnswerOf } from '../../src/observe/control-protocol.ts'
-import { notThere } from '../../src/relay/questions.ts'
+import { notListening } from '../../src/relay/queries.ts'
 import { order } from '../support/control-socket.ts'
 import { put, service, slice } from '../support/objects.ts'
 import { controlSocket } from './control-fixture.ts'
@@ -14,7 +14,7 @@ const setUp = async (
   const setting = await controlSocket(
     t,
     [put(service('web', spec)), put(slice(['10.1.0.1', '10.1.0.2']))],
-    { explain: async () => ({ ...notThere, closed: '' }) },
+    { explain: async () => ({ ...notListening, closed: '' }) },
   )
   const [servicePort] = setting.reconciler.snapshots()[0]?.servicePorts.values() ?? []
   const vip = servicePort?.vips[0]

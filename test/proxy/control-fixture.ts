@@ -8,27 +8,27 @@ import type { Change } from '../../src/model/service.ts'
 import { statusRoute } from '../../src/observe/admin-routes.ts'
 import { startControl } from '../../src/proxy/control.ts'
 import {
-  type AnswerTo,
-  type Asked,
-  noAnswer,
-  type Question,
-} from '../../src/relay/questions.ts'
+  type QueryResult,
+  type QueryParams,
+  emptyResults,
+  type QueryName,
+} from '../../src/relay/queries.ts'
 import type { Relay } from '../../src/relay/relay.ts'
 import { noNodeClients } from '../../src/relay/node-clients.ts'
 import { ipFamilies } from '../../src/util/ip.ts'
 import { socketPath } from '../support/control-socket.ts'
 import { FakeClock } from '../support/fake-clock.ts'
-import { heardLog } from '../support/heard-log.ts'
+import { recordingLog } from '../support/recording-log.ts'
 import { keptIo } from '../support/kept-io.ts'
 
 /** What a control socket talks to, of the relay. */
 export type ControlledRelay = {
-  readonly [Q in Question]?: (asked: Asked<Q>) => Promise<AnswerTo<Q>>
+  readonly [Q in QueryName]?: (asked: QueryParams<Q>) => Promise<QueryResult<Q>>
 }
 
-const relayThatAnswers = (answers: ControlledRelay): Pick<Relay, 'ask'> => ({
-  ask: async (question, asked) =>
-    (await answers[question]?.(asked)) ?? noAnswer[question],
+const relayThatAnswers = (answers: ControlledRelay): Pick<Relay, 'query'> => ({
+  query: async (question, asked) =>
+    (await answers[question]?.(asked)) ?? emptyResults[question],
 })
 
 type Writable<T> = { -readonly [K in keyof T]: T[K] }
@@ -57,7 +57,7 @@ export const controlSocket = async (
   const dataPath = () =>
     plane.hasRelay ? { relay: relayThatAnswers(relay) as Relay } : undefined
   const path = await socketPath(t)
-  const log = heardLog([])
+  const log = recordingLog([])
   const options = {
     controlSocket: path,
   } as Writable<Parameters<typeof startControl>[0]['options']>
@@ -71,7 +71,7 @@ export const controlSocket = async (
       place: () => ({ nodeName: '', zone: '' }),
       nodeClients: () => noNodeClients,
       checkOf: () => undefined,
-      connectTime: { looks: () => [] },
+      connectTime: { inspectCommands: () => [] },
     },
     traffic: { mode, dataPath },
     status: statusRoute(async () => [Buffer.from(JSON.stringify(status()))]),

@@ -51,7 +51,7 @@ t.test('root with all its powers: another user, one capability, no others', asyn
       '--ambient-caps=-all,+net_bind_service',
       '--bounding-set=-all,+net_bind_service',
     ],
-    why: '',
+    reason: '',
   })
   t.match(calls[0]?.join(' '), / test -r \S+data-plane\.ts -a -x \S+$/)
 })
@@ -59,8 +59,8 @@ t.test('root with all its powers: another user, one capability, no others', asyn
 t.test('an ordinary user keeps nothing, and needs no reason', async t => {
   const { run } = recorder(allGoes)
   const own = { uid: 1000, capabilities: 0n, noNewPrivileges: false }
-  const { command, why } = await launcherWithLess(own, run)
-  t.equal(why, '')
+  const { command, reason } = await launcherWithLess(own, run)
+  t.equal(reason, '')
   t.notMatch(command.join(' '), /reuid|bounding/)
   t.match(command.join(' '), '--ambient-caps=-all')
 })
@@ -72,9 +72,12 @@ t.test('root that may not change users says what it lacks', async t => {
     root(setUid, setGid, netBindService),
     root(setUid, killOthers),
   ]) {
-    const { command, why } = await launcherWithLess(own, run)
+    const { command, reason } = await launcherWithLess(own, run)
     t.notMatch(command.join(' '), /reuid|bounding/)
-    t.equal(why, 'to give it a user of its own takes CAP_SETUID, CAP_SETGID and CAP_KILL')
+    t.equal(
+      reason,
+      'to give it a user of its own takes CAP_SETUID, CAP_SETGID and CAP_KILL',
+    )
   }
 })
 
@@ -87,14 +90,14 @@ t.test('what another user may not read is run by root, and that is said', async 
   const { calls, run } = recorder(args =>
     args.some(arg => arg.startsWith('--reuid')) ? unreadable : undefined,
   )
-  const { command, why } = await launcherWithLess(
+  const { command, reason } = await launcherWithLess(
     root(killOthers, setUid, setGid, setPcap),
     run,
   )
   t.equal(calls.length, 2)
   t.notMatch(command.join(' '), 'reuid')
   t.match(command.join(' '), '--bounding-set=-all')
-  t.match(why, /^user 2071510256 may not read \S+data-plane\.ts, or not run /)
+  t.match(reason, /^user 2071510256 may not read \S+data-plane\.ts, or not run /)
 })
 
 t.test('without setpriv, root is told and an ordinary user is not', async t => {
@@ -102,11 +105,12 @@ t.test('without setpriv, root is told and an ordinary user is not', async t => {
   const { run } = recorder(() => missing)
   t.strictSame(await launcherWithLess(root(killOthers, setUid, setGid), run), {
     command: [],
-    why: 'setpriv, which takes them away, is not installed (Debian package util-linux)',
+    reason:
+      'setpriv, which takes them away, is not installed (Debian package util-linux)',
   })
   const user = { uid: 1000, capabilities: 0n, noNewPrivileges: true }
-  t.strictSame(await launcherWithLess(user, run), { command: [], why: '' })
-  t.strictSame(await launcherWithLess(undefined, run), { command: [], why: '' })
+  t.strictSame(await launcherWithLess(user, run), { command: [], reason: '' })
+  t.strictSame(await launcherWithLess(undefined, run), { command: [], reason: '' })
 })
 
 t.test('privileges are read from what the kernel writes, and told', async t => {

@@ -4,7 +4,7 @@ import t from 'tap'
 import { startServers } from '../../src/proxy/servers.ts'
 import type { ProxyOptions } from '../../src/proxy/options.ts'
 import { FakeClock } from '../support/fake-clock.ts'
-import { heardLog } from '../support/heard-log.ts'
+import { recordingLog } from '../support/recording-log.ts'
 import { until } from '../support/until.ts'
 
 t.test('a server that cannot listen is a problem until it does', async t => {
@@ -17,7 +17,7 @@ t.test('a server that cannot listen is a problem until it does', async t => {
     // Nothing else is looked at.
     { healthzBindAddress: { address: '127.0.0.1', port } } as unknown as ProxyOptions,
     { metrics: new Map(), health: new Map() },
-    { log: heardLog([]), clock, failed: reason => failed.push(reason) },
+    { log: recordingLog([]), clock, failed: reason => failed.push(reason) },
   )
   t.teardown(() => servers.health?.close())
   t.strictSame(failed, ['FailedToStartProxierHealthcheck'])

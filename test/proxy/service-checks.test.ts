@@ -2,7 +2,7 @@ import t from 'tap'
 import { readyEndpoint } from '../../src/model/service.ts'
 import { ServiceChecks } from '../../src/proxy/service-checks.ts'
 import { systemClock } from '../../src/util/clock.ts'
-import { heardLog } from '../support/heard-log.ts'
+import { recordingLog } from '../support/recording-log.ts'
 import { freeTcpPort, testHost } from '../support/ports.ts'
 import { tcpBackend } from '../support/tcp-backend.ts'
 import { until } from '../support/until.ts'
@@ -12,7 +12,7 @@ t.test('two Services with the same endpoints, of which one asks for checks', asy
   const turned: string[] = []
   const checks = new ServiceChecks({
     clock: systemClock,
-    log: heardLog(said),
+    log: recordingLog(said),
     changed: service => void turned.push(service),
   })
   t.teardown(() => checks.close())

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { OwnCell } from '../../src/balance/cell.ts'
-import { noRest } from '../../src/balance/resting.ts'
+import { noCooldown } from '../../src/balance/cooldown.ts'
 import { Attempts, type DialAttempt, type Dialler } from '../../src/relay/attempts.ts'
 import type { Backend } from '../../src/relay/front.ts'
 import { EndpointPlaces } from '../../src/relay/shared-places.ts'
@@ -13,8 +13,8 @@ const backendOf = (key: string): Backend & { places: EndpointPlaces } => ({
   port: 1,
   active: 0,
   failures: 0,
-  resting: false,
-  rest: new OwnCell(noRest),
+  coolingDown: false,
+  cooldown: new OwnCell(noCooldown),
   replies: undefined,
   places: new EndpointPlaces(1, new SharedArrayBuffer(8), 1, () => {}),
 })

@@ -1,14 +1,14 @@
 import t from 'tap'
 import { OwnCell } from '../../src/balance/cell.ts'
 import { noDoubts } from '../../src/balance/doubts.ts'
-import { noRest } from '../../src/balance/resting.ts'
+import { noCooldown } from '../../src/balance/cooldown.ts'
 import type { RetryOptions } from '../../src/model/traffic.ts'
 import type { ProxyVersion } from '../../src/util/proxy-header.ts'
 import {
   noteUnserved,
   takeEarlyClose,
   takeNoAnswer,
-  untold,
+  noVerdict,
 } from '../../src/relay/early-close.ts'
 import { Choice, type Backend } from '../../src/relay/front.ts'
 import { ownQueues } from '../../src/relay/endpoint-capacity.ts'
@@ -44,14 +44,14 @@ class Endpoints extends ListenerEndpoints<Backend> {
       ...of,
       active: 1,
       failures: 0,
-      resting: false,
-      rest: new OwnCell(noRest),
+      coolingDown: false,
+      cooldown: new OwnCell(noCooldown),
       replies: undefined,
       doubts: new OwnCell(noDoubts),
     }))
   }
 
-  protected override tellAllFailed(): void {}
+  protected override reportAllFailed(): void {}
 
   get first(): Backend {
     const found = this.balancer.get('10.0.0.1:1')
@@ -71,14 +71,14 @@ class Endpoints extends ListenerEndpoints<Backend> {
     return [...new Set(all)].toSorted()
   }
 
-  get rests(): boolean {
-    return this.balancer.isResting(this.first)
+  get isCoolingDown(): boolean {
+    return this.balancer.isCoolingDown(this.first)
   }
 }
 
-interface Told {
-  readonly said?: string | Buffer
-  readonly repeatable?: boolean
+interface Traffic {
+  readonly sent?: string | Buffer
+  readonly isReplayable?: boolean
   readonly from?: string
   /** Results of attempts before. */
   readonly before?: readonly string[]
@@ -87,35 +87,40 @@ interface Told {
 /** A connection to the first endpoint, which has not served it. */
 const unserved = (
   service: Endpoints,
-  { said = '', repeatable = true, from = a, before = [] }: Told,
+  { sent = '', isReplayable = true, from = a, before = [] }: Traffic,
 ) => {
   const backend = service.first
   const attempts = [...before, 'connected'].map(result => ({
     backend,
     result,
-    unservedAfter: untold,
+    unservedAfter: noVerdict,
   }))
   const choice = new Choice(service.balancer)
-  const kept = Buffer.from(said)
+  const bytes = Buffer.from(sent)
   const connection = {
     service,
     backend,
     choice,
     attempts,
-    repeatable,
-    told: kept.length,
-    said: kept,
+    isReplayable,
+    clientBytes: bytes.length,
+    replayBytes: bytes,
     address: () => from,
   }
   return connection
 }
 
 /** It closed `ms` after it was connected to; then the other endpoint serves. */
-const closes = (service: Endpoints, ms: number, told: Told, more = 0): boolean => {
-  const connection = unserved(service, told)
+const closes = (service: Endpoints, ms: number, traffic: Traffic, more = 0): boolean => {
+  const connection = unserved(service, traffic)
   const taken = takeEarlyClose(connection, ms)
   if (taken)
-    noteUnserved(service, connection.attempts, connection.told + more, connection.address)
+    noteUnserved(
+      service,
+      connection.attempts,
+      connection.clientBytes + more,
+      connection.address,
+    )
   return taken
 }
 
@@ -124,13 +129,13 @@ const late = 3000
 t.test('an end at once on a client that has said nothing is the endpoint’s', async t => {
   const service = new Endpoints()
   t.equal(takeEarlyClose(unserved(service, {}), 20), true)
-  t.equal(service.rests, true)
+  t.equal(service.isCoolingDown, true)
 })
 
 t.test('not where a header has named the client', async t => {
   const service = new Endpoints({ proxyProtocol: 'v2' })
   t.equal(takeEarlyClose(unserved(service, {}), 20), true)
-  t.equal(service.rests, false)
+  t.equal(service.isCoolingDown, false)
 })
 
 t.test('nor any other end of few clients, whatever they get elsewhere', async t => {
@@ -138,9 +143,9 @@ t.test('nor any other end of few clients, whatever they get elsewhere', async t 
   for (let i = 0; i < 20; i += 1) {
     service.clock.time += 100
     t.equal(closes(service, late, { from: a }), true)
-    t.equal(closes(service, 5, { said: 'GET /', from: b }), true)
+    t.equal(closes(service, 5, { sent: 'GET /', from: b }), true)
   }
-  t.equal(service.rests, false)
+  t.equal(service.isCoolingDown, false)
   t.equal(service.first.failures, 40, 'it is to be seen')
 })
 
@@ -149,20 +154,20 @@ t.test('three clients are enough, unless one was served meanwhile', async t => {
   for (const from of [a, b]) closes(service, late, { from })
   service.served(service.first)
   for (const from of [c, a]) closes(service, late, { from })
-  t.equal(service.rests, false)
+  t.equal(service.isCoolingDown, false)
   closes(service, late, { from: b })
-  t.equal(service.rests, true)
+  t.equal(service.isCoolingDown, true)
 })
 
 t.test('so are two that come long after one another', async t => {
   const service = new Endpoints()
-  closes(service, 5, { said: 'hello' })
+  closes(service, 5, { sent: 'hello' })
   service.clock.time += 4999
-  closes(service, 5, { said: 'hello' })
-  t.equal(service.rests, false)
+  closes(service, 5, { sent: 'hello' })
+  t.equal(service.isCoolingDown, false)
   service.clock.time += 1
-  closes(service, 5, { said: 'hello' })
-  t.equal(service.rests, true)
+  closes(service, 5, { sent: 'hello' })
+  t.equal(service.isCoolingDown, true)
 })
 
 t.test('who is served nowhere, or has said more, says nothing of it', async t => {
@@ -170,29 +175,29 @@ t.test('who is served nowhere, or has said more, says nothing of it', async t =>
   for (let i = 0; i < 20; i += 1) {
     service.clock.time += 1000
     const from = `10.9.1.${i}`
-    takeEarlyClose(unserved(service, { said: 'GET /', from }), 5)
+    takeEarlyClose(unserved(service, { sent: 'GET /', from }), 5)
     closes(service, late, { from }, 8)
-    takeNoAnswer(unserved(service, { said: 'SELECT', from }))
+    takeNoAnswer(unserved(service, { sent: 'SELECT', from }))
   }
-  t.equal(service.rests, false)
+  t.equal(service.isCoolingDown, false)
 })
 
 t.test('one that rests does so again when the next was not served', async t => {
   const service = new Endpoints()
-  for (const from of [a, b, c]) closes(service, 5, { said: 'x', from })
+  for (const from of [a, b, c]) closes(service, 5, { sent: 'x', from })
   service.clock.time += 1000
   t.ok(service.picked(2).includes(service.first.key), 'it is tried')
-  closes(service, 5, { said: 'x', from: a })
-  t.equal(service.rests, true)
+  closes(service, 5, { sent: 'x', from: a })
+  t.equal(service.isCoolingDown, true)
   service.clock.time += 1999
-  t.equal(service.rests, true, 'for twice as long')
+  t.equal(service.isCoolingDown, true, 'for twice as long')
 })
 
 t.test('one that is up by its check does not give way to a later tier', async t => {
   for (const isChecked of [true, false]) {
     const service = new Endpoints({ tiers: true, isChecked })
-    for (const from of [a, b, c]) closes(service, 5, { said: 'x', from })
-    t.equal(service.rests, true)
+    for (const from of [a, b, c]) closes(service, 5, { sent: 'x', from })
+    t.equal(service.isCoolingDown, true)
     const { key } = isChecked ? service.first : service.second
     t.strictSame(service.picked(4), [key])
     t.equal(service.balancer.likelyGood('')[0]?.key, key, 'and that is explained')
@@ -212,18 +217,18 @@ t.test('a request to cancel is for one endpoint alone', async t => {
   const service = new Endpoints()
   const cancel = request(80_877_102, 4711, 815)
   for (const before of ['', request(80_877_103), request(80_877_104)]) {
-    const said = Buffer.concat([Buffer.from(before), cancel])
-    t.equal(takeEarlyClose(unserved(service, { said }), 5), false)
-    t.equal(takeNoAnswer(unserved(service, { said })), false)
+    const sent = Buffer.concat([Buffer.from(before), cancel])
+    t.equal(takeEarlyClose(unserved(service, { sent }), 5), false)
+    t.equal(takeNoAnswer(unserved(service, { sent })), false)
   }
   t.equal(service.first.failures, 0)
   const startup = Buffer.concat([request(196_608), Buffer.from('user\0me\0\0')])
-  t.equal(takeEarlyClose(unserved(service, { said: startup }), 5), true)
+  t.equal(takeEarlyClose(unserved(service, { sent: startup }), 5), true)
 })
 
 t.test('an endpoint without an answer is left once', async t => {
   const service = new Endpoints({ holdMs: 30_000 })
-  const first = unserved(service, { said: 'x' })
+  const first = unserved(service, { sent: 'x' })
   t.equal(takeNoAnswer(first), true)
   t.match(first, { attempts: [{ result: 'no answer' }], backend: { failures: 1 } })
   t.equal(service.first.active, 0)
@@ -233,20 +238,20 @@ t.test('what can’t be said again counts where others have had answers', async 
   const service = new Endpoints()
   const several = (): void => {
     for (const from of [a, b, c])
-      takeNoAnswer(unserved(service, { said: 'x', repeatable: false, from }))
+      takeNoAnswer(unserved(service, { sent: 'x', isReplayable: false, from }))
   }
   several()
-  t.equal(service.rests, false)
+  t.equal(service.isCoolingDown, false)
   service.served(service.second)
   service.clock.time += answerMs
   several()
-  t.equal(service.rests, true)
+  t.equal(service.isCoolingDown, true)
 })
 
 t.test('the client that tries it is alone with it until its answer is due', async t => {
   const service = new Endpoints()
   const { first, second } = service
-  for (const from of [a, b, c]) closes(service, 5, { said: 'x', from })
+  for (const from of [a, b, c]) closes(service, 5, { sent: 'x', from })
   t.strictSame(service.picked(4), [second.key])
   service.clock.time += 1000
   t.ok(service.picked(2).includes(first.key), 'its rest is over')

@@ -28,7 +28,7 @@ const setUp = () => {
   ): number => {
     const before = made
     for (let i = 0; i < count; i += 1) {
-      const takers = kept.takers(listener, cause, named)
+      const takers = kept.subscribers(listener, cause, named)
       if (takers === undefined) continue
       made += 1
       const record = {
@@ -48,7 +48,7 @@ const setUp = () => {
     return made - before
   }
   const look = (query: Partial<EndedQuery> = {}) =>
-    kept.look({
+    kept.poll({
       routes: query.listeners ?? ['web'],
       listeners: ['a'],
       failed: false,

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { Balancer } from '../../src/balance/balancer.ts'
 import { OwnCell } from '../../src/balance/cell.ts'
-import { noRest } from '../../src/balance/resting.ts'
+import { noCooldown } from '../../src/balance/cooldown.ts'
 import type { Backend } from '../../src/relay/front.ts'
 import { CountedEndpoints } from '../../src/relay/counted-endpoints.ts'
 import { EndpointCapacity, ownQueues } from '../../src/relay/endpoint-capacity.ts'
@@ -15,8 +15,8 @@ const backendOf = (key: string, weight: number): Backend => ({
   weight,
   active: 0,
   failures: 0,
-  resting: false,
-  rest: new OwnCell(noRest),
+  coolingDown: false,
+  cooldown: new OwnCell(noCooldown),
   replies: undefined,
   get connections() {
     return this.places?.taken ?? 0

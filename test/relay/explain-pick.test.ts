@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import * as fc from 'fast-check'
 import t from 'tap'
 import { OwnCell } from '../../src/balance/cell.ts'
-import { noRest, noRecovery } from '../../src/balance/resting.ts'
+import { noCooldown, noRecovery } from '../../src/balance/cooldown.ts'
 import type { Backend } from '../../src/relay/front.ts'
 import { clientKey } from '../../src/relay/client-table.ts'
 import {
@@ -63,7 +63,7 @@ class State extends ListenerEndpoints<Backend> {
     if (holdsClients(spec)) this.places ??= newSharedPlaces()
   }
 
-  protected override tellAllFailed(): void {}
+  protected override reportAllFailed(): void {}
 
   view(client: string): WorkerView {
     const query = { listener: 'test', bind, client, dialled }
@@ -89,8 +89,8 @@ const newBackend = (one: ReturnType<typeof endpoint>): Backend => ({
   ...one,
   active: 0,
   failures: 0,
-  resting: false,
-  rest: new OwnCell(noRest),
+  coolingDown: false,
+  cooldown: new OwnCell(noCooldown),
   recovery: new OwnCell(noRecovery),
   replies: undefined,
   get connections() {
@@ -209,7 +209,7 @@ const take = (
 }
 
 const check = (view: WorkerView, found: string): void => {
-  const { outcome, why, waitMs, candidates, affinity, endpoints } = view
+  const { outcome, reason, waitMs, candidates, affinity, endpoints } = view
   const said = `${JSON.stringify(view)}, and it was ${found}`
   assert.equal(waitMs > 0, outcome === 'waits' || outcome === 'queues', said)
   if (found.startsWith('10.')) {
@@ -222,10 +222,10 @@ const check = (view: WorkerView, found: string): void => {
     return
   }
   assert.equal(candidates.length, 0, said)
-  if (found === 'turned away') assert.match(why, /^(not allowed|no endpoint)$/, said)
-  else if (found === 'queues') assert.equal(why, 'full', said)
-  else if (found === 'waits') assert.match(why, /^(paused|no endpoint)$/, said)
-  else assert.equal(why, found, said)
+  if (found === 'turned away') assert.match(reason, /^(not allowed|no endpoint)$/, said)
+  else if (found === 'queues') assert.equal(reason, 'full', said)
+  else if (found === 'waits') assert.match(reason, /^(paused|no endpoint)$/, said)
+  else assert.equal(reason, found, said)
 }
 
 t.test('what is explained is what comes of it, and changes nothing', async () => {

@@ -2,10 +2,10 @@ import t from 'tap'
 import { OwnCell } from '../../src/balance/cell.ts'
 import { noDoubts } from '../../src/balance/doubts.ts'
 import { noReplies } from '../../src/balance/replies.ts'
-import { noRest } from '../../src/balance/resting.ts'
+import { noCooldown } from '../../src/balance/cooldown.ts'
 import type { Backend } from '../../src/relay/front.ts'
 import { ownQueues } from '../../src/relay/endpoint-capacity.ts'
-import { ListenerEndpoints, restMs } from '../../src/relay/listener-endpoints.ts'
+import { ListenerEndpoints, cooldownMs } from '../../src/relay/listener-endpoints.ts'
 import { NodeClientSet } from '../../src/relay/node-clients.ts'
 import { endpoint, listenerSpec } from '../support/relay-fixture.ts'
 
@@ -49,14 +49,14 @@ class Endpoints extends ListenerEndpoints<Backend> {
       ...of,
       active: 0,
       failures: 0,
-      resting: false,
-      rest: new OwnCell(noRest),
+      coolingDown: false,
+      cooldown: new OwnCell(noCooldown),
       replies: expectsReplies ? new OwnCell(noReplies) : undefined,
       doubts: expectsReplies ? new OwnCell(noDoubts) : undefined,
     }))
   }
 
-  protected override tellAllFailed(): void {}
+  protected override reportAllFailed(): void {}
 
   at(which: number): Backend {
     const found = this.balancer.endpoints[which]
@@ -111,8 +111,8 @@ class Endpoints extends ListenerEndpoints<Backend> {
   }
 
   /** How long it rests from now on. */
-  restOf(which: number): number {
-    return Math.max(0, this.at(which).rest.read().until - this.clock.time)
+  cooldownOf(which: number): number {
+    return Math.max(0, this.at(which).cooldown.read().until - this.clock.time)
   }
 }
 
@@ -121,21 +121,21 @@ t.test('an endpoint that answers no flow', async t => {
     const all = new Endpoints([1, 2], true)
     all.answer(1)
     all.silence(0, 2)
-    t.equal(all.restOf(0), 0, 'two may be chance')
+    t.equal(all.cooldownOf(0), 0, 'two may be chance')
     all.answer(1)
-    const rests: number[] = []
+    const cooldowns: number[] = []
     for (let i = 0; i < 5; i += 1) {
       all.silence(0, [someClients[2]])
-      rests.push(all.restOf(0))
-      all.clock.time += all.restOf(0)
+      cooldowns.push(all.cooldownOf(0))
+      all.clock.time += all.cooldownOf(0)
       while (all.balancer.pick('') !== all.at(0));
       all.answer(1)
       t.not(all.balancer.pick(''), all.at(0), 'the others wait')
     }
-    t.same(rests, [10_000, 20_000, 40_000, 60_000, 60_000])
+    t.same(cooldowns, [10_000, 20_000, 40_000, 60_000, 60_000])
     all.answer(0)
     all.silence(0, 2)
-    t.equal(all.at(0).rest.read(), noRest, 'as if nothing had been')
+    t.equal(all.at(0).cooldown.read(), noCooldown, 'as if nothing had been')
   })
 
   t.test('does not rest where none answers, nor where it is not asked for', async t => {
@@ -144,7 +144,7 @@ t.test('an endpoint that answers no flow', async t => {
       if (!expectsReplies) all.answer(1)
       all.silence(0, 10)
       all.silence(1, 10)
-      t.same([all.restOf(0), all.restOf(1)], [0, 0])
+      t.same([all.cooldownOf(0), all.cooldownOf(1)], [0, 0])
     }
   })
 
@@ -154,12 +154,12 @@ t.test('an endpoint that answers no flow', async t => {
     all.silence(0)
     all.answer(1)
     all.silence(0)
-    t.equal(all.restOf(0), restMs.silent)
-    all.clock.time += restMs.silent
+    t.equal(all.cooldownOf(0), cooldownMs.silent)
+    all.clock.time += cooldownMs.silent
     all.silence(1)
-    t.equal(all.restOf(1), 0, 'nothing was answered meanwhile')
+    t.equal(all.cooldownOf(1), 0, 'nothing was answered meanwhile')
     all.silence(0, 1)
-    t.equal(all.at(0).rest.read(), noRest)
+    t.equal(all.at(0).cooldown.read(), noCooldown)
   })
 })
 
@@ -170,24 +170,24 @@ t.test('silence to one client alone', async t => {
     for (let i = 0; i < 20; i += 1) {
       all.answer(1)
       all.silence(0, xs)
-      t.equal(all.restOf(0), 0)
+      t.equal(all.cooldownOf(0), 0)
     }
     all.answer(1)
     all.silence(0, [good])
-    t.equal(all.restOf(0), 0, 'and one datagram that is lost makes no difference')
+    t.equal(all.cooldownOf(0), 0, 'and one datagram that is lost makes no difference')
     all.answer(1)
     all.silence(0, [good])
-    t.equal(all.restOf(0), restMs.silent, 'this client is answered elsewhere')
+    t.equal(all.cooldownOf(0), cooldownMs.silent, 'this client is answered elsewhere')
   })
 
   t.test('counts where another endpoint answers it, and 5 s later', async t => {
     const all = new Endpoints([1, 2], true)
     all.answer(1, bad)
     all.silence(0, xs)
-    t.equal(all.restOf(0), 0, 'one moment is not enough')
+    t.equal(all.cooldownOf(0), 0, 'one moment is not enough')
     all.answer(1, bad)
     all.silence(0, [bad])
-    t.equal(all.restOf(0), restMs.silent)
+    t.equal(all.cooldownOf(0), cooldownMs.silent)
   })
 
   t.test('counts no more once the endpoint has answered', async t => {
@@ -199,7 +199,7 @@ t.test('silence to one client alone', async t => {
     all.answer(1)
     all.unanswered(all.at(0), someClients[2], sentAt)
     all.silence(0, [someClients[2]])
-    t.equal(all.restOf(0), 0)
+    t.equal(all.cooldownOf(0), 0)
   })
 })
 
@@ -230,14 +230,14 @@ t.test('endpoints that answer some of their flows', async t => {
 t.test('an endpoint that refused', async t => {
   const refuse = (all: Endpoints): void => {
     all.connected('', all.at(0))
-    all.failed(all.at(0), restMs.refused, 'refused')
+    all.failed(all.at(0), cooldownMs.refused, 'refused')
   }
   const refusals = (all: Endpoints): number[] =>
     Array.from({ length: 3 }, () => {
       refuse(all)
-      const rest = all.restOf(0)
-      all.clock.time += rest
-      return rest
+      const cooldown = all.cooldownOf(0)
+      all.clock.time += cooldown
+      return cooldown
     })
 
   t.test('rests twice as long each time, where endpoints answer', async t => {
@@ -245,9 +245,9 @@ t.test('an endpoint that refused', async t => {
     all.answer(1)
     t.same(refusals(all), [1000, 2000, 4000])
     all.connected('', all.at(0))
-    t.not(all.at(0).rest.read(), noRest, 'a refusal may be under way')
+    t.not(all.at(0).cooldown.read(), noCooldown, 'a refusal may be under way')
     all.answer(0)
-    t.equal(all.at(0).rest.read(), noRest)
+    t.equal(all.at(0).cooldown.read(), noCooldown)
   })
 
   t.test('rests for a second each time where none has ever answered', async t => {

@@ -3,7 +3,7 @@ import { silentObserver } from '../../src/relay/relay.ts'
 import { relayLimits, relayOptions } from '../../src/cli/relay-limits.ts'
 import { parseOptions } from '../../src/config/parse.ts'
 import type { Log, LogFields } from '../../src/observe/log.ts'
-import { sayRelay } from '../../src/proxy/traffic.ts'
+import { logRelay } from '../../src/proxy/traffic.ts'
 import {
   type ChosenRelay,
   makeRelay,
@@ -41,8 +41,8 @@ const portable: ChosenRelay = {
 
 t.test('one line says which relay it is, and why', async t => {
   const { log, said } = recorder()
-  sayRelay(log, portable, optionsOf(sidecar()))
-  sayRelay(
+  logRelay(log, portable, optionsOf(sidecar()))
+  logRelay(
     log,
     {
       ...portable,
@@ -90,7 +90,7 @@ t.test('flags that the portable relay does not have are named', async t => {
     '--tcp-keepalive-interval=2s',
     '--tcp-keepalive-probes=3',
   ]
-  sayRelay(log, portable, optionsOf(sidecar(...flags)))
+  logRelay(log, portable, optionsOf(sidecar(...flags)))
   t.strictSame(said[1], [
     'warn',
     {
@@ -126,7 +126,7 @@ t.test('privileges that should have gone are told', async t => {
     privileges: { uid: 0, capabilities: 0b11n, noNewPrivileges: false },
     excess: 'setpriv is not installed',
   }
-  sayRelay(log, { ...portable, ownProcess }, optionsOf(sidecar()))
+  logRelay(log, { ...portable, ownProcess }, optionsOf(sidecar()))
   t.match(said, [
     ['info', { ownProcess: 'root with 2 capabilities' }, 'what carries the bytes'],
     ['warn', { why: 'setpriv is not installed' }, /privileges that it does not need/],

@@ -2,7 +2,7 @@ import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { linuxRelaySkip } from '../support/linux-only.ts'
 import { makeLinuxRelay, makeLinuxRelayOfTwo } from '../support/linux-relay.ts'
-import { whyNoNetns } from '../support/netns.ts'
+import { netnsProblem } from '../support/netns.ts'
 import { makePortableRelay } from '../support/portable-relay.ts'
 import { typescript } from '../support/typescript.ts'
 import { tcpKeptPortsContract } from './contract/tcp-kept-ports.ts'
@@ -24,7 +24,7 @@ if (ports > 0) {
       tcpKeptPortsContract(t, make, 61_000, 61_003),
     )
 } else {
-  const why = await whyNoNetns()
+  const why = await netnsProblem()
   t.test('with four source ports', { skip: why !== '' && why }, async t => {
     const range = 'echo 61000 61003 > /proc/sys/net/ipv4/ip_local_port_range'
     const enter = [

@@ -13,7 +13,7 @@ import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
-import { whyNoNetns } from '../support/netns.ts'
+import { netnsProblem } from '../support/netns.ts'
 import { until } from '../support/until.ts'
 import { typescript } from '../support/typescript.ts'
 
@@ -187,7 +187,7 @@ const isFileItself = (pid: number, mark: string): boolean => {
   return readFileSync(`/proc/${pid}/environ`, 'utf8').includes(mark)
 }
 
-const why = await whyNoNetns()
+const why = await netnsProblem()
 
 for (const [how, whom] of Object.entries(victims))
   t.test(`nothing outlives a test file: ${how}`, { skip: why !== '' && why }, async t => {

@@ -4,7 +4,7 @@ import { promisify } from 'node:util'
 import type { Test } from 'tap'
 import { version } from '../../src/cli/version.ts'
 import { top } from './deploy.ts'
-import { whyNotInstalled } from './installed.ts'
+import { missingPrograms } from './installed.ts'
 import { freeTcpPort, testHost } from './ports.ts'
 import { firstWord, namedBackend } from './tcp-backend.ts'
 import { startInstalled } from './usher.ts'
@@ -27,7 +27,7 @@ export const runInstalled = async (
  * for somebody.
  */
 const ownNetwork =
-  process.getuid?.() === 0 && whyNotInstalled('unshare', 'ip') === ''
+  process.getuid?.() === 0 && missingPrograms('unshare', 'ip') === ''
     ? ['unshare', '--net', 'sh', '-c', 'ip link set lo up && exec "$@"', 'sh']
     : []
 

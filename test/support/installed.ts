@@ -8,7 +8,7 @@ export const isInstalled = (program: string): boolean =>
     .some(directory => existsSync(join(directory, program)))
 
 /** Which of these programs are not on the PATH, in words; '' when all are. */
-export const whyNotInstalled = (...programs: readonly string[]): string => {
+export const missingPrograms = (...programs: readonly string[]): string => {
   const missing = programs.filter(program => !isInstalled(program))
   return missing.length > 0 ? `not installed: ${missing.join(', ')}` : ''
 }

@@ -6,5 +6,5 @@ import { probeLinuxRelay } from '../../src/relay/linux/probe.ts'
  */
 export const linuxRelaySkip = (): string | false => {
   const probed = probeLinuxRelay()
-  return 'why' in probed ? probed.why : false
+  return 'reason' in probed ? probed.reason : false
 }

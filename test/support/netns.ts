@@ -4,7 +4,7 @@ import { rm, stat } from 'node:fs/promises'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { type RunTool, runTool } from '../../src/kernel/run-tool.ts'
-import { whyNotInstalled } from './installed.ts'
+import { missingPrograms } from './installed.ts'
 
 const exec = promisify(execFile)
 
@@ -19,9 +19,9 @@ export interface Netns {
 }
 
 /** Why no namespace can be made here, or one of the tools is missing; '' when all is there. */
-export const whyNoNetns = async (...tools: string[]): Promise<string> => {
+export const netnsProblem = async (...tools: string[]): Promise<string> => {
   if (process.getuid?.() !== 0) return 'network namespaces need root'
-  const missing = whyNotInstalled(...tools)
+  const missing = missingPrograms(...tools)
   if (missing !== '') return missing
   const name = `usher-try-${process.pid}-${randomBytes(3).toString('hex')}`
   try {

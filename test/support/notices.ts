@@ -3,10 +3,10 @@ import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import type { Test } from 'tap'
 import { until } from './until.ts'
-import { whyNotInstalled } from './installed.ts'
+import { missingPrograms } from './installed.ts'
 
 /** The receiver is no part of Usher, and Node has no datagrams of unix sockets. */
-export const whyNoNotices = whyNotInstalled('python3')
+export const noticesProblem = missingPrograms('python3')
 
 const receiver = `
 import json, socket, sys

@@ -79,7 +79,7 @@ const listenerOf = (port: ServicePort, i: number, now: number): ListenerStats =>
     key: `${address}:8080`,
     active: 0,
     failures: 0,
-    resting: false,
+    coolingDown: false,
   })),
   counters: {
     ...newCounters(),

@@ -32,7 +32,7 @@ export const standOf = (
     return { text: '', word: '', shade: '', detail: 'itself' }
   const found = comparisonOf(scenario, metric, target.name, yardstick.name)
   if (found === undefined) {
-    const { word, detail } = whyNone(scenario, metric, [target.name, yardstick.name])
+    const { word, detail } = noneReason(scenario, metric, [target.name, yardstick.name])
     return { text: none, word, shade: '', detail }
   }
   const text = ratioText(found)
@@ -54,7 +54,7 @@ const strengthOf = (ratio: number): 1 | 2 | 3 => {
 }
 
 /** In a word or two, for a narrow cell, and in full. */
-const whyNone = (
+const noneReason = (
   scenario: ScenarioRecord,
   metric: Metric,
   names: readonly string[],

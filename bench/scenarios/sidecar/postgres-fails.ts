@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { whyNoPostgres } from '../../sidecar/postgres-program.ts'
+import { postgresProblem } from '../../sidecar/postgres-program.ts'
 import type { PostgresServer } from '../../sidecar/postgres.ts'
 import type { Goal, Metric } from '../../record/record.ts'
 import { milliseconds, sampleOf } from '../metrics.ts'
@@ -39,7 +39,7 @@ const failing = ({
     ...own,
     metrics: [failedClients, milliseconds('p99', 'Answer p99'), tried],
     goals,
-    whyNot: whyNoPostgres,
+    unsupportedReason: postgresProblem,
     expectedSeconds: window => 3 + whole * window,
     site: async (lane, workDir) => {
       const site = await postgresSite(lane, workDir)

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { whyNoPostgres } from '../../sidecar/postgres-program.ts'
+import { postgresProblem } from '../../sidecar/postgres-program.ts'
 import type { Visit } from '../../load/question.ts'
 import { milliseconds, sampleOf } from '../metrics.ts'
 import type { Run } from '../scenario.ts'
@@ -59,7 +59,7 @@ export const primaryMoves = sidecarScenario({
     { target: 'sidecar-hold', metric: 'failed', atMost: 0 },
   ],
   targets: ['sidecar', 'sidecar-hold', 'haproxy-checks'],
-  whyNot: whyNoPostgres,
+  unsupportedReason: postgresProblem,
   expectedSeconds: window => 4 + whole * window,
   site: async (lane, workDir) => {
     const site = await postgresSite(lane, workDir)

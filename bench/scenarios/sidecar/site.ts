@@ -27,8 +27,8 @@ export const sidecarScenario = (
   group: 'sidecar',
   fresh: true,
   mostRounds: 1,
-  whyNot: () =>
-    process.platform === 'linux' ? (own.whyNot?.() ?? '') : 'it needs Linux',
+  unsupportedReason: () =>
+    process.platform === 'linux' ? (own.unsupportedReason?.() ?? '') : 'it needs Linux',
   run: () => Promise.reject(new Error('its servers were not started')),
 })
 

@@ -10,17 +10,17 @@ import type { IpFamily } from '../../util/ip.ts'
 import {
   type Backend,
   installedBackends,
-  toldByNft,
+  notifiedByNft,
 } from '../../kernel/xtables/backend.ts'
 import type { SpawnMonitor } from '../../kernel/nft/monitor.ts'
 import { fixedChains, holdLine } from './fixed-chains.ts'
 import { takes, tryLines } from '../../kernel/xtables/try-lines.ts'
 import { type TableName, tableNames, type Chain } from '../../kernel/xtables/wanted.ts'
 import { entriesOf, groups, Layout, type LayoutChanges } from './layout.ts'
-import type { Edit, Ledger } from './ledger.ts'
+import type { Edit, LineRefCounts } from './line-ref-counts.ts'
 import { probedRule, type VipRule } from '../vip-rule.ts'
 import { Canary } from '../../kernel/keeper/canary.ts'
-import { Known } from '../../kernel/keeper/known.ts'
+import { Installed } from '../../kernel/keeper/installed.ts'
 import { jumps, named, own } from '../../kernel/xtables/capture-names.ts'
 import { Unreadable, damageIn } from '../../kernel/xtables/damage.ts'
 import type { Problem } from '../../model/snapshot.ts'
@@ -34,7 +34,7 @@ import { jumpRepairs } from '../../kernel/xtables/jumps.ts'
 export interface IptablesDeps {
   readonly run: RunTool
   readonly clock: Clock
-  /** By default nothing is told of changes: each look is made. */
+  /** By default nothing is notified of changes: each check is made. */
   readonly spawnMonitor?: SpawnMonitor
   /** By default `auto`: as the system has it, or as others of Kubernetes do. */
   readonly backend?: BackendChoice
@@ -93,7 +93,7 @@ interface IptablesTableDeps {
   readonly choose: () => Promise<ChosenBackend>
 }
 
-interface Installed {
+interface InstalledChains {
   readonly backend: Backend
   readonly layout: Layout
   readonly settings: TableSettings
@@ -108,7 +108,7 @@ const holdEdit = { table: 'filter', chain: own.begin, line: holdLine } as const
 class IptablesTable implements RuleTable {
   readonly #deps: IptablesTableDeps
   #chosen: ChosenBackend | undefined
-  readonly #installed = new Known<Installed>()
+  readonly #installed = new Installed<InstalledChains>()
   readonly #unreadable = new Unreadable()
   #isHeld = false
   /** Of the back end that was chosen. */
@@ -141,7 +141,7 @@ class IptablesTable implements RuleTable {
       if (before === undefined) await holdFound(this.#deps.run, this.#deps.family)
       else {
         await before.backend.restore(await holdText(true))
-        before.layout.ledger.add(holdEdit)
+        before.layout.lineRefs.add(holdEdit)
       }
       this.#isHeld = true
       return before
@@ -152,7 +152,7 @@ class IptablesTable implements RuleTable {
     await this.#installed.write(async before => {
       if (before === undefined) throw new Error('iptables: release before replace')
       await before.backend.restore(await holdText(false))
-      before.layout.ledger.remove(holdEdit)
+      before.layout.lineRefs.remove(holdEdit)
       this.#isHeld = false
       return before
     })
@@ -172,11 +172,11 @@ class IptablesTable implements RuleTable {
     const { clock, spawnMonitor } = this.#deps
     const canary = new Canary({
       clock,
-      known: this.#installed,
-      ...toldByNft(clock, spawnMonitor),
+      installed: this.#installed,
+      ...notifiedByNft(clock, spawnMonitor),
       // Of each VIP there are some four.
       size: ({ layout }) => [...layout.rules].length * 4,
-      look: (installed, whole) => damageOf(installed, this.#unreadable, whole),
+      findDamage: (installed, whole) => damageOf(installed, this.#unreadable, whole),
       damaged,
     })
     return () => canary.stop()
@@ -186,7 +186,10 @@ class IptablesTable implements RuleTable {
     return this.#unreadable.problems()
   }
 
-  async #replace(rules: readonly VipRule[], settings: TableSettings): Promise<Installed> {
+  async #replace(
+    rules: readonly VipRule[],
+    settings: TableSettings,
+  ): Promise<InstalledChains> {
     const isFirst = this.#chosen === undefined
     const { chosen, others } = await this.#backends()
     this.#seesSockets ??= await takes(chosen, seesSockets)
@@ -198,7 +201,7 @@ class IptablesTable implements RuleTable {
     ])
     const saved = { filter, nat }
     for (const table of tableNames) this.#unreadable.note(chosen, saved[table])
-    await chosen.restore(await replaceText(layout.ledger, saved))
+    await chosen.restore(await replaceText(layout.lineRefs, saved))
     // What a process before this one has left there would be in force beside these.
     if (isFirst) for (const other of others) await removeBy(other)
     return { backend: chosen, layout, settings }
@@ -216,14 +219,14 @@ class IptablesTable implements RuleTable {
  * many rules as they should; '' for nothing. Rejects with ToolError when nothing can be read.
  */
 const damageOf = (
-  { backend, layout: { ledger } }: Installed,
+  { backend, layout: { lineRefs } }: InstalledChains,
   unreadable: Unreadable,
   whole: boolean,
 ): Promise<string> => {
   const expected = tableNames.map(table => {
-    const sized = (name: string) => ({ name, rules: ledger.size(table, name) ?? 0 })
+    const sized = (name: string) => ({ name, rules: lineRefs.size(table, name) ?? 0 })
     const chains = firstChains[table].map(sized)
-    const more = whole ? Array.from(ledger.chains(table), sized) : []
+    const more = whole ? Array.from(lineRefs.chains(table), sized) : []
     return { name: table, jumps: jumps[table], chains, more }
   })
   return damageIn(backend, captureOwner, expected, unreadable, whole)
@@ -315,32 +318,35 @@ const backendsHere = async (
 type Saved = Readonly<Record<TableName, SavedTable>>
 
 /**
- * Input for `iptables-restore --noflush` that makes Usher's chains what the ledger says.
+ * Input for `iptables-restore --noflush` that makes Usher's chains what `lineRefs` says.
  * Each table is one transaction. `filter` comes first: what may not come in is known
  * before anything is led there.
  */
-export const replaceText = async (ledger: Ledger, saved: Saved): Promise<string> => {
+export const replaceText = async (
+  lineRefs: LineRefCounts,
+  saved: Saved,
+): Promise<string> => {
   const texts: string[] = []
   for (const table of tableNames) {
     const there = [...saved[table].chains.keys()]
     const stale = there.filter(
-      chain => captureOwner.hasChain(table, chain) && !ledger.has(table, chain),
+      chain => captureOwner.hasChain(table, chain) && !lineRefs.has(table, chain),
     )
     const repairs = jumpRepairs(jumps[table], saved[table], captureOwner)
-    const lines = replaceLines(repairs, ledger, table, stale)
-    texts.push(await tableText(table, [...ledger.chains(table), ...stale], lines))
+    const lines = replaceLines(repairs, lineRefs, table, stale)
+    texts.push(await tableText(table, [...lineRefs.chains(table), ...stale], lines))
   }
   return texts.join('')
 }
 
 function* replaceLines(
   repairs: readonly string[],
-  ledger: Ledger,
+  lineRefs: LineRefCounts,
   table: TableName,
   stale: readonly string[],
 ): Generator<string> {
   yield* repairs
-  for (const [chain, line] of ledger.lines(table)) yield `-A ${chain} ${line}`
+  for (const [chain, line] of lineRefs.lines(table)) yield `-A ${chain} ${line}`
   for (const chain of stale) yield `-X ${chain}`
 }
 

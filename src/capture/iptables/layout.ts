@@ -5,7 +5,7 @@ import type { Chain } from '../../kernel/xtables/wanted.ts'
 import { forEachYielding } from '../../util/list-diff.ts'
 import type { VipRule } from '../vip-rule.ts'
 import { type FixedSettings, fixedChains } from './fixed-chains.ts'
-import { type Edit, Ledger } from './ledger.ts'
+import { type Edit, LineRefCounts } from './line-ref-counts.ts'
 import { hostBlock, packetKey, prefixMatch } from './packet-key.ts'
 import { partName, own, rangesName } from '../../kernel/xtables/capture-names.ts'
 import type { Protocol } from '../../model/service.ts'
@@ -26,7 +26,7 @@ const mostInChain = 512
  * once, for all rules of that moment; later ones go where they belong in that plan.
  */
 export class Layout {
-  readonly ledger = new Ledger()
+  readonly lineRefs = new LineRefCounts()
   readonly #plans: Readonly<Record<GroupName, ChainPlan>>
   readonly #rules = new Map<string, VipRule>()
   readonly #users = new Uses()
@@ -108,17 +108,17 @@ export class Layout {
 
   #declareAll(settings: FixedSettings, family: IpFamily): void {
     for (const { table, name, lines } of fixedChains(settings, family)) {
-      this.ledger.declare(table, name)
-      for (const line of lines) this.ledger.add({ table, chain: name, line })
+      this.lineRefs.declare(table, name)
+      for (const line of lines) this.lineRefs.add({ table, chain: name, line })
     }
     for (const name of groupNames) {
       const { table, keys } = groups[name]
       const { root, parts } = this.#plans[name]
-      this.ledger.declare(table, root)
-      for (const part of parts) this.ledger.declare(table, part.chain)
+      this.lineRefs.declare(table, root)
+      for (const part of parts) this.lineRefs.declare(table, part.chain)
       for (const { from, prefix, chain } of parts) {
         const line = `${prefixMatch(prefix, keys, family)} -j ${chain}`
-        this.ledger.add({ table, chain: from, line })
+        this.lineRefs.add({ table, chain: from, line })
       }
     }
   }
@@ -127,15 +127,15 @@ export class Layout {
   #add(entry: Entry): Edit | undefined {
     this.#use(entry.uses)
     const edit = this.#editOf(entry)
-    if (!this.ledger.add(edit)) return undefined
-    if ((this.ledger.size(edit.table, edit.chain) ?? 0) > mostInChain)
+    if (!this.lineRefs.add(edit)) return undefined
+    if ((this.lineRefs.size(edit.table, edit.chain) ?? 0) > mostInChain)
       this.#isOvergrown = true
     return edit
   }
 
   #remove(entry: Entry): Edit | undefined {
     const edit = this.#editOf(entry)
-    const isGone = this.ledger.remove(edit)
+    const isGone = this.lineRefs.remove(edit)
     this.#unuse(entry.uses)
     return isGone ? edit : undefined
   }
@@ -147,14 +147,14 @@ export class Layout {
   #use(chain: Chain | undefined): void {
     if (chain === undefined) return
     if (!this.#users.add(chain.name)) return
-    this.ledger.declare('filter', chain.name)
+    this.lineRefs.declare('filter', chain.name)
     for (const line of chain.lines)
-      this.ledger.add({ table: 'filter', chain: chain.name, line })
+      this.lineRefs.add({ table: 'filter', chain: chain.name, line })
   }
 
   #unuse(chain: Chain | undefined): void {
     if (chain !== undefined && this.#users.remove(chain.name))
-      this.ledger.drop('filter', chain.name)
+      this.lineRefs.drop('filter', chain.name)
   }
 }
 

@@ -84,7 +84,7 @@ export class LocalCapture implements Capture {
       ofInterfaces: family => nodeAddresses(family, this.#asked.singles),
       advice: address =>
         this.#wanted.refused.get(address) ??
-        whyNotHeld(this.#errors.get(asCidr(address))),
+        heldProblem(this.#errors.get(asCidr(address))),
       remark: localLimits,
     })
   }
@@ -232,7 +232,7 @@ const manyAddresses = 500
  * Why a VIP is not an address of this host, for its placement. `error` is that of
  * HostAddresses; undefined when it made the address the host's own, as far as is known.
  */
-const whyNotHeld = (error: string | undefined): string => {
+const heldProblem = (error: string | undefined): string => {
   if (error === undefined) return ''
   const advice = permissionAdvice(error)
   return `it can't be made one: ${error}${advice && `; ${advice}`}`
@@ -375,8 +375,8 @@ const refusedAddresses = async (
   const found = new Map<string, string>()
   const refuse = (address: string, what: string) => {
     if (!external.has(address) || internal.has(address)) return
-    const why = `it is ${what}, which would be out of reach; give the Service another`
-    found.set(address, why)
+    const reason = `it is ${what}, which would be out of reach; give the Service another`
+    found.set(address, reason)
   }
   // Most clusters have none, and then endpoints, which are many, are not looked at.
   if (external.size === 0) return found

@@ -13,7 +13,7 @@ import {
 import {
   deleteAbandoned,
   deleteTables,
-  familyWords,
+  familyKeywords,
   knowsRule,
   listTables,
   protocolNumber,
@@ -282,7 +282,7 @@ const compileRule = (rule: VipRule, family: IpFamily): Compiled => {
   const elements: CaptureElement[] = []
   const parts: ChainPart[] = []
   if (guards(allowedClients)) {
-    const part = clientsPart(`${familyWords(family).family} saddr`, allowedClients)
+    const part = clientsPart(`${familyKeywords(family).family} saddr`, allowedClients)
     parts.push(part)
     if (address !== undefined)
       elements.push({ set: 'guarded', key, value: `jump ${part.name}` })

@@ -1,7 +1,7 @@
 import type { IpFamily } from '../../util/ip.ts'
 import type { TableSettings } from '../rule-table.ts'
 import { disjoint } from '../../kernel/nft/clients.ts'
-import { familyWords } from '../../kernel/nft/tables.ts'
+import { familyKeywords } from '../../kernel/nft/tables.ts'
 
 export interface ChainSettings extends Omit<TableSettings, 'healthCheckPorts'> {
   /** Of what leads packets to the relay; by default dstnat. */
@@ -60,7 +60,7 @@ ${proxyAddressChains(family, settings)}
 `
 
 const setsText = (family: IpFamily, settings: ChainSettings): string => {
-  const { addressType: address } = familyWords(family)
+  const { addressType: address } = familyKeywords(family)
   const vip = `${address} . inet_proto . inet_service`
   const nodePort = 'inet_proto . inet_service'
   const proxyPort = `${address} . inet_service`
@@ -112,7 +112,7 @@ const intervals = (name: string, type: string, cidrs: readonly string[]): string
 
 /** What is refused or dropped: clients outside of source ranges, and what is left after NAT. */
 const judgingChains = (family: IpFamily, settings: ChainSettings): string => {
-  const { family: ip } = familyWords(family)
+  const { family: ip } = familyKeywords(family)
   const vip = `${ip} daddr . meta l4proto . th dport`
   const nodePort = `${toNodePortAddress(family, settings)} meta l4proto . th dport`
   return `	chain refuse {
@@ -156,11 +156,11 @@ const judgingChains = (family: IpFamily, settings: ChainSettings): string => {
 const toNodePortAddress = (family: IpFamily, settings: ChainSettings): string => {
   const local = 'fib daddr type local'
   if (settings.nodePortCidrs === undefined) return local
-  return `${familyWords(family).family} daddr @node-port-addresses ${local}`
+  return `${familyKeywords(family).family} daddr @node-port-addresses ${local}`
 }
 
 const natChains = (family: IpFamily, settings: ChainSettings): string => {
-  const { family: ip } = familyWords(family)
+  const { family: ip } = familyKeywords(family)
   const { natPriority = -100 } = settings
   const rules = (from: string): string =>
     `dnat ${ip} to ${ip} daddr . meta l4proto . th dport map @vips
@@ -201,7 +201,7 @@ const proxyAddressChains = (
   family: IpFamily,
   settings: Pick<ChainSettings, 'proxyAddress' | 'seesSockets' | 'isHeld'>,
 ): string => {
-  const { family: ip, icmp } = familyWords(family)
+  const { family: ip, icmp } = familyKeywords(family)
   const { proxyAddress, seesSockets, isHeld = false } = settings
   return `	chain hold {
 		comment "drops while another Usher is about to take over"

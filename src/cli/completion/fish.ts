@@ -1,4 +1,4 @@
-import { type CommandLine, type FlagWord, type Value } from './vocabulary.ts'
+import { type CommandLine, type FlagEntry, type Value } from './vocabulary.ts'
 
 /** Between single quotes fish knows two escapes. */
 const quoted = (text: string): string => `'${text.replaceAll(/[\\']/g, String.raw`\$&`)}'`
@@ -10,7 +10,7 @@ const action = (value: Value): string => {
   return `-x -a ${quoted(value.join(' '))}`
 }
 
-const flagLine = (command: string, { name, short, value, help }: FlagWord): string =>
+const flagLine = (command: string, { name, short, value, help }: FlagEntry): string =>
   [
     `complete -c usher -n '__usher_is ${command}' -l ${name}`,
     ...(short === undefined ? [] : [`-s ${short}`]),

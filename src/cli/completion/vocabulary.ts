@@ -5,7 +5,7 @@ import { helpOf, type Row } from '../../config/row.ts'
 /** What can be completed where a value is due: one of these words, a path, or nothing. */
 export type Value = readonly string[] | 'file' | 'directory' | 'any'
 
-export interface FlagWord {
+export interface FlagEntry {
   /** Without its dashes. */
   readonly name: string
   readonly short: string | undefined
@@ -20,7 +20,7 @@ export interface FlagWord {
 export interface CommandLine {
   readonly name: string
   readonly summary: string
-  readonly flags: readonly FlagWord[]
+  readonly flags: readonly FlagEntry[]
   /** What stands there without a flag; undefined: nothing does. */
   readonly bare: Value | undefined
 }
@@ -37,7 +37,7 @@ const valueOf = ({ type }: Row): Value =>
 const firstSentence = (text: string): string =>
   /^.*?(?=[.:;](?: |$))/s.exec(text)?.[0] ?? text
 
-const helpFlag: FlagWord = {
+const helpFlag: FlagEntry = {
   name: 'help',
   short: 'h',
   value: undefined,

@@ -1,4 +1,4 @@
-import { type CommandLine, type FlagWord, type Value } from './vocabulary.ts'
+import { type CommandLine, type FlagEntry, type Value } from './vocabulary.ts'
 import { quoted } from '../io.ts'
 
 /** As _arguments and _describe want it between colons and brackets. */
@@ -12,7 +12,7 @@ const action = (value: Value): string => {
 }
 
 /** `*` where it may be given again; `=` takes its value after a blank or an equals sign. */
-const flagSpecs = ({ name, short, value, repeatable, help }: FlagWord): string[] => {
+const flagSpecs = ({ name, short, value, repeatable, help }: FlagEntry): string[] => {
   const names = [
     `--${name}${value === undefined ? '' : '='}`,
     ...(short === undefined ? [] : [`-${short}`]),

@@ -5,8 +5,8 @@ import { goMilliseconds } from '../../util/duration.ts'
 const at = (path: string): string => `KubeProxyConfiguration.${path}`
 
 /** `KubeProxyConfiguration.SyncPeriod: Invalid value: "-5s": must be greater than 0`. */
-export const invalid = (path: string, value: unknown, why: string): string =>
-  `${at(path)}: Invalid value: ${JSON.stringify(value)}: ${why}`
+export const invalid = (path: string, value: unknown, reason: string): string =>
+  `${at(path)}: Invalid value: ${JSON.stringify(value)}: ${reason}`
 
 /** For an entry of a list that is there already. */
 export const duplicate = (path: string, value: string): string =>
@@ -30,8 +30,8 @@ export const faultIf = (
   wrong: boolean,
   path: string,
   value: unknown,
-  why: string,
-): string[] => (wrong ? [invalid(path, value, why)] : [])
+  reason: string,
+): string[] => (wrong ? [invalid(path, value, reason)] : [])
 
 export const notBelowZero = (path: string, value: number): string[] =>
   faultIf(value < 0, path, value, 'must be greater than or equal to 0')

@@ -162,9 +162,9 @@ const hostPort = (path: string, given: string): string[] => {
   ]
 }
 
-const blocks = (path: string, cidrs: readonly string[], why: string): string[] =>
+const blocks = (path: string, cidrs: readonly string[], reason: string): string[] =>
   cidrs.flatMap((cidr, index) =>
-    faultIf(parseCidr(cidr) === undefined, `${path}[${index}]`, cidr, why),
+    faultIf(parseCidr(cidr) === undefined, `${path}[${index}]`, cidr, reason),
   )
 
 const clusterCidr = (text: string): string[] => {

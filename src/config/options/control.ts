@@ -9,7 +9,7 @@ import { socketPath } from '../types/wait-target.ts'
 const orderCommands = ['pause', 'resume', 'drain', 'undrain', 'weight', 'close'] as const
 const queryCommands = ['get', 'top', 'tap', 'explain'] as const
 
-const told = 'The control socket of the Usher to tell, as it was given it.'
+const controlSocketHelp = 'The control socket of the Usher to tell, as it was given it.'
 
 const asked =
   'The control socket of the Usher to ask, as it was given it. Without it, its metrics address is asked.'
@@ -204,7 +204,7 @@ export const control = group('What', node, {
     env: 'USHER_CONTROL_SOCKET',
     defaultText: '$USHER_CONTROL_SOCKET',
     helpFor: {
-      ...Object.fromEntries(orderCommands.map(command => [command, told])),
+      ...Object.fromEntries(orderCommands.map(command => [command, controlSocketHelp])),
       ...Object.fromEntries(queryCommands.map(command => [command, asked])),
     },
     help: 'Path of a unix socket to listen on, with mode 0600, for the orders of operators: `usher pause`, `usher drain`, `usher get` and others. Without it there is none.',

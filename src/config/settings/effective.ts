@@ -12,7 +12,7 @@ import { named } from '../parse.ts'
 import { duration } from '../types/quantities.ts'
 import type { Given } from '../tokens.ts'
 import { flagsWithField } from './from-flags.ts'
-import { whyNoEffect } from './modes.ts'
+import { noEffectReason } from './modes.ts'
 
 /** Everything that decides what `usher run` does. */
 export interface Decision {
@@ -89,7 +89,7 @@ export const effectiveOptions = (decision: Decision): OptionsOf<'run'> => {
   const values: Record<string, unknown> = { ...options }
   for (const { flag, row, field } of flagsWithField) {
     // kube-proxy does not look at the sections of other modes either.
-    if (whyNoEffect(row, configuration.mode) !== undefined) continue
+    if (noEffectReason(row, configuration.mode) !== undefined) continue
     const value = valueAt(configuration, field) ?? row.type.join?.([])
     values[camelCase(flag)] = named('run', hasFile ? field : `--${flag}`, () =>
       row.type.read(value),

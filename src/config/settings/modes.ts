@@ -7,7 +7,7 @@ import type { Given } from '../tokens.ts'
  * How `has no effect` goes on for a flag or field when `mode` is asked for; undefined when
  * it has one, or may have: while no mode is asked for it is not known which will run.
  */
-export const whyNoEffect = (
+export const noEffectReason = (
   { noEffect, modes }: Pick<Row, 'noEffect' | 'modes'>,
   mode: string,
 ): string | undefined => {

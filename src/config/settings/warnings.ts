@@ -15,7 +15,7 @@ import {
 } from './effective.ts'
 import type { Given } from '../tokens.ts'
 import { flagsWithField } from './from-flags.ts'
-import { isForFallBack, ofUserspace, whyNoEffect } from './modes.ts'
+import { isForFallBack, ofUserspace, noEffectReason } from './modes.ts'
 
 /** `--a has`, `--a and --b have`. */
 const listed = (names: readonly string[], one: string, many: string): string => {
@@ -39,8 +39,10 @@ const withoutEffect = (
 const flagsWithoutEffect = (given: Given, mode: string): string[] =>
   withoutEffect(
     acceptedBy('run').flatMap(([flag, row]) => {
-      const why = whyNoEffect(row, mode)
-      return why !== undefined && given.has(flag) ? [[`--${flag}`, why] as const] : []
+      const reason = noEffectReason(row, mode)
+      return reason !== undefined && given.has(flag)
+        ? [[`--${flag}`, reason] as const]
+        : []
     }),
   )
 
@@ -60,11 +62,11 @@ const fieldsWithoutEffect = (
   const defaults = withDefaults({})
   return withoutEffect(
     flagsWithField.flatMap(({ row, field }) => {
-      const why = whyNoEffect(row, mode)
-      if (why === undefined || valueAt(tree, field) === undefined) return []
+      const reason = noEffectReason(row, mode)
+      if (reason === undefined || valueAt(tree, field) === undefined) return []
       const value = JSON.stringify(valueAt(configuration, field))
       const isDefault = value === JSON.stringify(valueAt(defaults, field))
-      return isDefault ? [] : [[field, why] as const]
+      return isDefault ? [] : [[field, reason] as const]
     }),
   )
 }

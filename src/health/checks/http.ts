@@ -38,7 +38,7 @@ export const httpScript = (
   tls,
   mostBytes,
   serverCloses: true,
-  heard: bytes => {
+  receive: bytes => {
     const outcome = answerOutcome(bytes, [expectStatus].flat())
     if (outcome === undefined && bytes.length < mostBytes) return undefined
     return { outcome: outcome ?? noAnswer(bytes) }

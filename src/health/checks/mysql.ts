@@ -23,7 +23,7 @@ export const mysqlScript = ({ user = 'usher' }: Check): Script => {
   let questions = 0
   return {
     mostBytes,
-    heard: bytes => {
+    receive: bytes => {
       if (bytes.length < 5) return undefined
       const end = 4 + bytes.readUIntLE(0, 3)
       if (end < 5 || end > mostBytes) return { outcome: notMysql(bytes) }
@@ -32,13 +32,13 @@ export const mysqlScript = ({ user = 'usher' }: Check): Script => {
       const body = bytes.subarray(4, end)
       if (!isGreeted) {
         isGreeted = true
-        return greetingReply(body) ?? { used: end, say: packet(next, login(user)) }
+        return greetingReply(body) ?? { used: end, send: packet(next, login(user)) }
       }
       const outcome = loginOutcome(body, user)
-      if (outcome !== undefined) return { outcome, ...(body[0] === 0 && { say: quit }) }
+      if (outcome !== undefined) return { outcome, ...(body[0] === 0 && { send: quit }) }
       questions += 1
       if (questions > mostQuestions) return { outcome: notMysql(bytes) }
-      return { used: end, say: packet(next, noPassword(body)) }
+      return { used: end, send: packet(next, noPassword(body)) }
     },
   }
 }

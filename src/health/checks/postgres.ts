@@ -16,16 +16,16 @@ const mostBytes = 16 * 1024
  * goes before it, as a server may refuse, and log, any other way to begin.
  */
 export const postgresScript = (check: Check): Script => {
-  let isTold = false
+  let hasSentStartup = false
   return {
     opening: sslRequest,
     mostBytes,
-    heard: bytes => {
-      if (isTold) return startupReply(bytes)
-      isTold = true
-      const say = startupMessage(check)
-      if (bytes[0] === 0x53) return { used: 1, say, secure: true }
-      if (bytes[0] === 0x4e) return { used: 1, say }
+    receive: bytes => {
+      if (hasSentStartup) return startupReply(bytes)
+      hasSentStartup = true
+      const send = startupMessage(check)
+      if (bytes[0] === 0x53) return { used: 1, send, secure: true }
+      if (bytes[0] === 0x4e) return { used: 1, send }
       // A server that can't serve this one says so at once.
       return startupReply(bytes)
     },

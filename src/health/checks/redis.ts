@@ -3,10 +3,10 @@ import type { Check } from '../check-option.ts'
 import type { Script } from '../conversation.ts'
 
 /** As RESP has it. */
-const command = (...words: readonly string[]): string =>
+const command = (...args: readonly string[]): string =>
   [
-    `*${words.length}`,
-    ...words.flatMap(word => [`$${Buffer.byteLength(word)}`, word]),
+    `*${args.length}`,
+    ...args.flatMap(arg => [`$${Buffer.byteLength(arg)}`, arg]),
     '',
   ].join('\r\n')
 
@@ -17,7 +17,7 @@ const roles = { master: 'primary', slave: 'replica' } as const
 
 /**
  * Up is what answers a PING, also with NOAUTH. A role is asked for as well: a PING first, as ROLE is
- * answered while data are loaded, too. `password`: said first, and no answer to it is repeated.
+ * answered while data are loaded, too. `password`: sent first, and no answer to it is repeated.
  */
 export const redisScript = ({ role, user }: Check, password?: string): Script => {
   const asksAuth = password !== undefined
@@ -30,7 +30,7 @@ export const redisScript = ({ role, user }: Check, password?: string): Script =>
       auth + command('PING') + (role === undefined ? '' : command('ROLE')),
     ),
     mostBytes: 4096,
-    heard: bytes => {
+    receive: bytes => {
       const end = bytes.indexOf('\r\n')
       if (end === -1) return undefined
       const line = bytes.toString('latin1', 0, end)
@@ -58,15 +58,17 @@ export const redisScript = ({ role, user }: Check, password?: string): Script =>
 const withRefusal = (outcome: CheckOutcome, refusal: string): CheckOutcome => {
   if (refusal === '') return outcome
   const note = `the login is refused: ${refusal}`
-  return outcome.ok ? { ok: true, note } : { ...outcome, why: `${outcome.why}; ${note}` }
+  return outcome.ok
+    ? { ok: true, note }
+    : { ...outcome, reason: `${outcome.reason}; ${note}` }
 }
 
 const pingOutcome = (line: string): CheckOutcome => {
   if (line === '+PONG') return passed
   const [, code = ''] = /^-([A-Z]+)\b/.exec(line) ?? []
-  const why = `answered ${quote(Buffer.from(line, 'latin1'))} to PING`
-  if (code === '') return failed(why)
-  return down.has(code) ? denied(why) : passed
+  const reason = `answered ${quote(Buffer.from(line, 'latin1'))} to PING`
+  if (code === '') return failed(reason)
+  return down.has(code) ? denied(reason) : passed
 }
 
 const roleOutcome = (

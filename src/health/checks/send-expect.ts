@@ -25,7 +25,7 @@ export const sendExpectScripts = ({ send = '', expect = '' }: Check): (() => Scr
     unmatched: bytes => answered(bytes.toString('latin1', 0, mostExpected), wanted),
     ...(send !== '' && { opening: Buffer.from(readBytes(send) ?? '', 'latin1') }),
     mostBytes: mostExpected,
-    heard: bytes => {
+    receive: bytes => {
       const outcome = judge(bytes.toString('latin1', 0, mostExpected))
       return outcome && { outcome }
     },
@@ -33,31 +33,31 @@ export const sendExpectScripts = ({ send = '', expect = '' }: Check): (() => Scr
   return () => script
 }
 
-type Judge = (heard: string) => CheckOutcome | undefined
+type Judge = (received: string) => CheckOutcome | undefined
 
-const answered = (heard: string, expected: string): CheckOutcome =>
-  denied(`answered ${quoteText(heard)}, ${expected} wanted`)
+const answered = (received: string, expected: string): CheckOutcome =>
+  denied(`answered ${quoteText(received)}, ${expected} wanted`)
 
 const quoteText = (text: string): string => quote(Buffer.from(text, 'latin1'))
 
 const prefixJudge =
   (prefix: string): Judge =>
-  heard => {
-    if (heard.startsWith(prefix)) return passed
-    return prefix.startsWith(heard) ? undefined : answered(heard, quoteText(prefix))
+  received => {
+    if (received.startsWith(prefix)) return passed
+    return prefix.startsWith(received) ? undefined : answered(received, quoteText(prefix))
   }
 
 /** In a program of its own, as that can be stopped: a server must not hold everything up. */
 const patternJudge = (pattern: string): Judge => {
-  const scope = createContext({ expression: new RegExp(pattern), heard: '' })
+  const scope = createContext({ expression: new RegExp(pattern), received: '' })
   const program = new Program('expression.test(heard)')
-  return heard => {
-    scope['heard'] = heard
+  return received => {
+    scope['heard'] = received
     try {
       if (program.runInContext(scope, { timeout: mostMatchMs }) === true) return passed
     } catch {
-      return failed(`/${pattern}/ takes too long for ${quoteText(heard)}`)
+      return failed(`/${pattern}/ takes too long for ${quoteText(received)}`)
     }
-    return heard.length < mostExpected ? undefined : answered(heard, `/${pattern}/`)
+    return received.length < mostExpected ? undefined : answered(received, `/${pattern}/`)
   }
 }

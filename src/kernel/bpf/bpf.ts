@@ -29,19 +29,19 @@ export interface ProgramDefinition {
 
 /** The kernel did not take a program: `message` has its verifier's last words. */
 export class ProgramRefused extends Error {
-  /** All that the verifier said. */
+  /** The whole log of the verifier. */
   readonly log: string
   readonly code: string
 
   constructor(name: string, code: string, log: string, program: Program) {
     const lines = log.trim().split('\n')
-    const words =
+    const detail =
       lines.findLast(line => !/^(processed|verification time)/.test(line)) ?? ''
     // The verifier numbers what it looks at.
     const at = [...log.matchAll(/^(\d+): \(/gm)].at(-1)?.[1]
     const line = disassemble(program).find(each => each.startsWith(`${at}: `)) ?? ''
     super(
-      `the kernel refused program ${name} (${code}): ${words}${line && ` at ${line}`}`,
+      `the kernel refused program ${name} (${code}): ${detail}${line && ` at ${line}`}`,
     )
     this.log = log
     this.code = code
@@ -66,7 +66,7 @@ const commands = {
 
 /** Memory of a hash map is taken as it fills up. */
 const noPrealloc = 1
-/** Bytes of what the verifier may say. */
+/** Bytes for the log of the verifier. */
 const logBytes = 1 << 18
 
 /** The verifier stops for a signal, such as that of a child's end. */
@@ -166,19 +166,20 @@ export class Bpf {
     const log = this.#call.allocate(logBytes)
     const what = [type, program.length, BigInt(address + license.length), BigInt(address)]
     const load = (level: 0 | 1): number => {
-      const said = level === 0 ? [0, 0, 0n] : [level, logBytes, BigInt(log.address)]
+      const logArguments =
+        level === 0 ? [0, 0, 0n] : [level, logBytes, BigInt(log.address)]
       const rest = [0, 0, name, 0, attachType]
-      return this.#do(commands.programLoad, [...what, ...said, ...rest])
+      return this.#do(commands.programLoad, [...what, ...logArguments, ...rest])
     }
     let descriptor = load(0)
     for (let left = loadTries; descriptor === -errno.EAGAIN && left > 0; left -= 1)
       descriptor = load(0)
     if (descriptor >= 0) return descriptor
-    // Once more, for what the verifier says: to have it said costs time.
+    // Once more, for the verifier's log: writing it costs time.
     load(1)
-    const said = log.bytes.toString('latin1', 0, log.bytes.indexOf(0))
+    const verifierLog = log.bytes.toString('latin1', 0, log.bytes.indexOf(0))
     const { code = '' } = systemError(name, descriptor)
-    throw new ProgramRefused(name, code, said, program)
+    throw new ProgramRefused(name, code, verifierLog, program)
   }
 
   /** Attaches a program to a cgroup, beside others; until the link is closed and not pinned. */

@@ -18,7 +18,7 @@ export const cleanUp = async (
   kinds: readonly Kind[],
   { dryRun }: { readonly dryRun: boolean },
 ): Promise<Outcome> => {
-  const before = await lookAll(kinds)
+  const before = await inspectAll(kinds)
   const found = before.flatMap(one => one.found.leftovers)
   const held = before.flatMap(one => one.found.stays)
   const hidden = before.flatMap(one => one.hidden)
@@ -30,7 +30,7 @@ export const cleanUp = async (
     for (const leftover of found.filter(one => one.stage === stage))
       kept.push(...(await removeOne(leftover)))
   if (linesOf(found).length === 0) return { gone: [], stayed: held, hidden, unseen }
-  const after = await lookAll(kinds)
+  const after = await inspectAll(kinds)
   const still = new Set(linesOf(after.flatMap(one => one.found.leftovers)))
   const reasons = new Set([...held, ...kept].map(({ what }) => what))
   const back = [...still].filter(what => !reasons.has(what)).map(cameBack)
@@ -42,16 +42,16 @@ export const cleanUp = async (
 
 const stages = ['leads', 'flows', undefined] as const
 
-interface Look {
+interface Inspection {
   readonly found: Found
   readonly hidden: readonly Stay[]
   readonly unseen: readonly string[]
 }
 
-const lookAll = (kinds: readonly Kind[]): Promise<readonly Look[]> =>
-  Promise.all(kinds.map(look))
+const inspectAll = (kinds: readonly Kind[]): Promise<readonly Inspection[]> =>
+  Promise.all(kinds.map(inspect))
 
-const look = async (kind: Kind): Promise<Look> => {
+const inspect = async (kind: Kind): Promise<Inspection> => {
   try {
     return { found: await kind.find(), hidden: [], unseen: [] }
   } catch (error) {
@@ -59,7 +59,7 @@ const look = async (kind: Kind): Promise<Look> => {
     const { message } = error
     if (isMissing(error))
       return { found: nothing, hidden: [], unseen: [`${kind.name}: ${message}`] }
-    const hidden = isUnsupported(error) ? [] : [{ what: kind.name, why: message }]
+    const hidden = isUnsupported(error) ? [] : [{ what: kind.name, reason: message }]
     return { found: nothing, hidden, unseen: [] }
   }
 }
@@ -69,7 +69,7 @@ const removeOne = async (leftover: Leftover): Promise<readonly Stay[]> => {
     return await leftover.remove()
   } catch (error) {
     if (!(error instanceof ToolError)) throw error
-    return leftover.what.map(what => ({ what, why: error.message }))
+    return leftover.what.map(what => ({ what, reason: error.message }))
   }
 }
 
@@ -78,13 +78,13 @@ const linesOf = (leftovers: readonly Leftover[]): readonly string[] =>
 
 const cameBack = (what: string): Stay => ({
   what,
-  why: 'was removed, and another program put it back at once',
+  reason: 'was removed, and another program put it back at once',
 })
 
 /** Something that could not be removed, and the reason. */
 export interface Stay {
   readonly what: string
-  readonly why: string
+  readonly reason: string
 }
 
 /** Things that go together, by one command or one transaction. */

@@ -14,8 +14,8 @@ export const connectTimeKind = (bpffs: string): Kind => {
       try {
         rmSync(folder, { recursive: true })
       } catch (error) {
-        const why = messageOf(error)
-        throw new ToolError(`${folder} can't be removed: ${why}`, 'failed', why)
+        const reason = messageOf(error)
+        throw new ToolError(`${folder} can't be removed: ${reason}`, 'failed', reason)
       }
       return []
     },

@@ -145,9 +145,9 @@ const markedKind = (
       // The youngest first: the kernel's list begins with them.
       const order = cidrs.toReversed()
       const errors = await runIpBatch(run, order.map(kind.remove))
-      return Array.from(errors, ([index, why]): Stay => ({
+      return Array.from(errors, ([index, reason]): Stay => ({
         what: lineOf(order[index] ?? ''),
-        why,
+        reason,
       }))
     }
     return { leftovers: [{ what: cidrs.map(lineOf), remove }], stays: [] }

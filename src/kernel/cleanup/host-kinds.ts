@@ -12,21 +12,21 @@ import { systemClock } from '../../util/clock.ts'
 import { ipFamilies } from '../../util/ip.ts'
 import { ConntrackCleaner, type FlowVip, forgetProxyFlows } from '../conntrack.ts'
 import { udpVipsLeft } from '../vips-left.ts'
-import type { InUse } from './in-use.ts'
+import type { KeptObjects } from './kept-objects.ts'
 
 /**
- * All that Usher and the modes of kube-proxy leave on this host, but for what is `inUse`
+ * All that Usher and the modes of kube-proxy leave on this host, but for what is `kept`
  * (by default nothing is), in the order in which it goes: settings before the rules that
  * guard them (route_localnet, CVE-2020-8558); what leads packets somewhere, then what it
  * leads them to; virtual servers before the sets and the device that say whose they are;
  * sets after the rules using them. Whatever its place here, what has a stage goes by that.
  */
 export const hostKinds = (
-  inUse: Partial<InUse> = {},
+  kept: Partial<KeptObjects> = {},
   run: RunTool = runTool,
 ): readonly Kind[] => {
-  const { chain, nftablesTable, ipvs = false, captures = false, byOther, sysctl } = inUse
-  const isAlone = Object.keys(inUse).length === 0
+  const { chain, nftablesTable, ipvs = false, captures = false, byOther, sysctl } = kept
+  const isAlone = Object.keys(kept).length === 0
   return [
     sysctlsKind(hostSysctls(), sysctl),
     nftablesKind(run, nftablesTable),
@@ -70,8 +70,8 @@ const put = (sysctls: Sysctls, sysctl: RememberedSysctl): Leftover => ({
     try {
       await sysctls.putBack(sysctl)
     } catch (error) {
-      const why = (error as Error).message
-      throw new ToolError(`${sysctl.name} can't be written: ${why}`, 'failed', why)
+      const reason = (error as Error).message
+      throw new ToolError(`${sysctl.name} can't be written: ${reason}`, 'failed', reason)
     }
     return []
   },
@@ -109,8 +109,8 @@ const removeFlows = async (
   })
   // What there was no time for in one turn: here nobody waits for the next.
   while ((await cleaner.forgetFlows(vips)) > 0 && cleaner.problem !== '');
-  const why = cleaner.problem
-  return why === '' ? [] : [{ what: 'flows of UDP Services', why }]
+  const reason = cleaner.problem
+  return reason === '' ? [] : [{ what: 'flows of UDP Services', reason }]
 }
 
 /** As in `ip usher`, and the names of its chains. */

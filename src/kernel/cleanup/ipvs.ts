@@ -125,7 +125,7 @@ const leftover = ({ run, sleep }: IpsetDeps, sets: readonly string[]): Leftover 
       await sleep(pauseMs)
       left = await destroy(run, [...left.keys()])
     }
-    return Array.from(left, ([set, why]): Stay => ({ what: lineOf(set), why }))
+    return Array.from(left, ([set, reason]): Stay => ({ what: lineOf(set), reason }))
   },
 })
 

@@ -5,9 +5,9 @@ import type { Bpf } from '../bpf/bpf.ts'
 import type { Pins } from '../bpf/pins.ts'
 import { Canary } from '../keeper/canary.ts'
 import type { HostLock } from '../keeper/host-lock.ts'
-import { Known } from '../keeper/known.ts'
+import { Installed } from '../keeper/installed.ts'
 import { joinLists, listOfServicePorts } from '../../model/service-port-list.ts'
-import { boundClients, type Look } from '../proxier.ts'
+import { boundClients, type InspectCommand } from '../proxier.ts'
 import type { StoppableTools } from '../run-tool.ts'
 import {
   compileNodeAddress,
@@ -56,7 +56,7 @@ export interface ConnectTimeObserver {
   /** Others have changed it; it is made anew. */
   damaged(what: string): void
   /** '' when nothing of UDP may stay where it should not. */
-  udpFailed(why: string): void
+  udpFailed(reason: string): void
 }
 
 /**
@@ -78,16 +78,16 @@ export class ConnectTime {
   #wanted: WantedEntries
   #left: readonly ServicePort[] = []
   #error = ''
-  #misled = ''
+  #staleSteeringError = ''
   /** As of the last write; to ask the system takes a moment. */
   #nodeAddresses: readonly string[] = []
   #exempt: readonly string[] = []
   readonly #udp: UdpEnds
-  #isMine = false
+  #hasLock = false
   #isEnding = false
   readonly #groups = new LedCounts()
   #underWay: Promise<void> = Promise.resolve()
-  readonly #known = new Known<Steering>()
+  readonly #known = new Installed<Steering>()
   #watch: Canary<Steering> | undefined
 
   constructor(deps: ConnectTimeDeps) {
@@ -95,7 +95,7 @@ export class ConnectTime {
     this.#capacity = deps.capacity ?? usualCapacity
     this.#wanted = new WantedEntries(this.#capacity)
     const { tools, observer } = deps
-    this.#udp = new UdpEnds({ tools, failed: why => observer.udpFailed(why) })
+    this.#udp = new UdpEnds({ tools, failed: reason => observer.udpFailed(reason) })
   }
 
   /** Begins as soon as no other process leads; nobody waits for that. */
@@ -103,8 +103,8 @@ export class ConnectTime {
     const { lock, resync, observer, exemptSelf } = this.#deps
     const begin = async (): Promise<void> => {
       exemptSelf?.()
-      this.#isMine = await lock.acquire()
-      if (this.#isMine) resync()
+      this.#hasLock = await lock.acquire()
+      if (this.#hasLock) resync()
     }
     begin().catch((error: unknown) => {
       this.#error = `${errorOf(error).message}; the proxy mode carries all clients`
@@ -118,9 +118,9 @@ export class ConnectTime {
     return this.#steering === undefined ? 'waiting' : 'leading'
   }
 
-  /** Why clients may be led to what is gone; '' when they are not. */
-  get misled(): string {
-    return this.#misled
+  /** Why clients may be steered to what is gone; '' when they are not. */
+  get staleSteeringError(): string {
+    return this.#staleSteeringError
   }
 
   /** Those for which there is no room. */
@@ -129,7 +129,7 @@ export class ConnectTime {
   }
 
   /** Where processes of this node are led that connect to a VIP, if they are. */
-  looks(servicePort: ServicePort, vip: Vip): readonly Look[] {
+  inspectCommands(servicePort: ServicePort, vip: Vip): readonly InspectCommand[] {
     const isLed = this.state === 'leading' && !this.#left.includes(servicePort)
     const entry = isLed ? entryOf(servicePort, vip) : undefined
     const steering = this.#steering
@@ -187,7 +187,7 @@ export class ConnectTime {
 
   /** Never rejects; what fails is tried again by the next one. Calls don't overlap. */
   sync(snapshots: readonly Snapshot[]): Promise<void> {
-    if (!this.#isMine || this.#isEnding) return Promise.resolve()
+    if (!this.#hasLock || this.#isEnding) return Promise.resolve()
     return (this.#underWay = this.#sync(snapshots))
   }
 
@@ -199,10 +199,10 @@ export class ConnectTime {
 
   /** In place of `stop`, after which it does nothing: nobody is led any more. Rejects where something stays. */
   async remove(): Promise<void> {
-    const isMine = this.#isMine && !this.#isEnding
+    const isLeading = this.#hasLock && !this.#isEnding
     await this.#end()
     try {
-      if (isMine) this.#deps.pins.removeOthers()
+      if (isLeading) this.#deps.pins.removeOthers()
     } finally {
       await this.#deps.lock.release()
     }
@@ -223,7 +223,7 @@ export class ConnectTime {
       // What the kernel refuses once may be damage: all is made anew.
       await this.#write(snapshots).catch(() => this.#write(snapshots))
       this.#error = ''
-      this.#misled = ''
+      this.#staleSteeringError = ''
       this.#endUdp(snapshots)
       observer.synced((clock.now() - started) / 1000)
     } catch (error) {
@@ -286,20 +286,20 @@ export class ConnectTime {
     this.#error = `${error.message}; the proxy mode carries all clients`
     try {
       this.#deps.pins.removeOthers()
-      this.#misled = ''
+      this.#staleSteeringError = ''
     } catch (cause) {
-      this.#misled = `connect-time steering leads clients by old entries, as its programs can't be removed: ${errorOf(cause).message}`
-      this.#error = `${error.message}; ${this.#misled}`
+      this.#staleSteeringError = `connect-time steering leads clients by old entries, as its programs can't be removed: ${errorOf(cause).message}`
+      this.#error = `${error.message}; ${this.#staleSteeringError}`
     }
-    this.#deps.observer.failed(error, this.#misled !== '')
+    this.#deps.observer.failed(error, this.#staleSteeringError !== '')
   }
 
   #watched(): Canary<Steering> {
     const { clock, observer, resync, exempt = () => [] } = this.#deps
     return new Canary({
       clock,
-      known: this.#known,
-      look: async steering => {
+      installed: this.#known,
+      findDamage: async steering => {
         if (exempt().join() !== this.#exempt.join()) resync()
         return damageOf(steering)
       },

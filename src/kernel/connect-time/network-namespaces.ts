@@ -43,7 +43,7 @@ export const networkNamespaces = async ({
   const [device = ''] = own.split(':')
   const found = new Map<string, { processes: string[]; names: string[] }>()
   const hidden: string[] = []
-  const look = async (path: string, process?: string): Promise<void> => {
+  const inspect = async (path: string, process?: string): Promise<void> => {
     const id = await idAt(path)
     if (id === 'hidden') hidden.push(process ?? path)
     // Where a name's mount is gone its file stays, on another device.
@@ -56,10 +56,10 @@ export const networkNamespaces = async ({
   const pids = (await readdir(processes)).filter(name => /^\d+$/.test(name))
   await forEachAtOnce(atOnce, pids, async pid => {
     const folder = join(processes, pid)
-    await look(join(folder, namespaceFile), folder)
+    await inspect(join(folder, namespaceFile), folder)
   })
   const names = await readdir(named).catch(ifGone([]))
-  await forEachAtOnce(atOnce, names, name => look(join(named, name)))
+  await forEachAtOnce(atOnce, names, name => inspect(join(named, name)))
   const namespaces = Array.from(found, ([id, rest]) => ({
     id,
     isOwn: id === own,

@@ -68,9 +68,9 @@ const tryAll = async ({
   onlyNode,
 }: ProbeOptions): Promise<ConnectTimeProbe> => {
   const cgroup = await findCgroup(wanted)
-  if ('why' in cgroup) return not(cgroup.why)
-  const whyNoFiles = whyNoBpffs(bpffs)
-  if (whyNoFiles !== '') return not(whyNoFiles)
+  if ('reason' in cgroup) return not(cgroup.reason)
+  const filesProblem = bpffsProblem(bpffs)
+  if (filesProblem !== '') return not(filesProblem)
   const bpf = new Bpf()
   const node = networkCookie()
   const others = whoElseLeads(bpf, cgroup.path, bpffs)
@@ -80,7 +80,7 @@ const tryAll = async ({
     try {
       const all: Features = { ...features, node, onlyNode }
       const { led, self } = await leads(bpf, cgroup.path, { ...all, learns: true })
-      if (cgroup.isMine && !led)
+      if (cgroup.includesSelf && !led)
         return not(`programs at ${cgroup.path} do not see what this process connects to`)
       const hidden = seesAll(cgroup.path) ? [] : [noHostPid]
       const lacks = [...without, ...hidden, ...mountsText(release())]
@@ -119,7 +119,7 @@ export const mountsText = (version: string): readonly string[] =>
 
 const not = (detail: string): ConnectTimeProbe => ({ usable: false, detail })
 
-const whyNoBpffs = (path: string): string => {
+const bpffsProblem = (path: string): string => {
   try {
     if (statfsSync(path).type === bpffsType) return ''
   } catch (error) {
@@ -201,13 +201,13 @@ const ciliumLink = 'cilium/socketlb/links/cgroup/cil_sock4_connect'
  * where Usher was first, or the other way round; '' for none. Others (systemd's, firewalls') run beside.
  */
 export const whoElseLeads = (bpf: Bpf, cgroup: string, bpffs: string): string => {
-  const said =
+  const problem =
     "Cilium's socket load balancing leads clients here (kubeProxyReplacement or socketLB of its Helm chart): only one of both can"
-  if (existsSync(join(bpffs, ciliumLink))) return said
+  if (existsSync(join(bpffs, ciliumLink))) return problem
   const folder = openSync(cgroup, constants.O_RDONLY | constants.O_DIRECTORY)
   try {
     const programs = bpf.programsAt(folder, connect4)
-    return programs.some(id => ciliumPrograms.has(nameOf(bpf, id))) ? said : ''
+    return programs.some(id => ciliumPrograms.has(nameOf(bpf, id))) ? problem : ''
   } finally {
     closeSync(folder)
   }
@@ -228,9 +228,9 @@ type FoundCgroup =
   | {
       readonly path: string
       /** Whether this process is in it, or in a group below. */
-      readonly isMine: boolean
+      readonly includesSelf: boolean
     }
-  | { readonly why: string }
+  | { readonly reason: string }
 
 /** Of cgroup v2 (man 5 proc, mountinfo): where it is, and which group of it is seen there. */
 interface Mount {
@@ -256,18 +256,19 @@ export const findCgroup = async (
   const own = groupIn(await readFile(join(proc, 'self/cgroup'), 'utf8'))
   if (wanted !== '') return given(wanted, mounts, own)
   if (mounts.length === 0)
-    return { why: 'cgroup v2 is not mounted here (cgroup v1 has no such hooks)' }
+    return { reason: 'cgroup v2 is not mounted here (cgroup v1 has no such hooks)' }
   // Above this process's namespace there are dots; what has most of them is the highest.
   const above = mounts.filter(({ group }) => /^(\/\.\.)+$/.test(group))
   const highest = above.toSorted((a, b) => b.group.length - a.group.length)[0]
   const root = highest ?? mounts.find(({ group }) => group === '/')
   if (root === undefined)
-    return { why: 'only a part of cgroup v2 is mounted here, not its root' }
+    return { reason: 'only a part of cgroup v2 is mounted here, not its root' }
   if (highest === undefined && (await isContainer(proc)))
     return {
-      why: "this container sees its own cgroup only: mount the host's /sys/fs/cgroup into it, or name the node's cgroup (--connect-time-cgroup)",
+      reason:
+        "this container sees its own cgroup only: mount the host's /sys/fs/cgroup into it, or name the node's cgroup (--connect-time-cgroup)",
     }
-  return { path: root.path, isMine: true }
+  return { path: root.path, includesSelf: true }
 }
 
 const given = async (
@@ -277,7 +278,7 @@ const given = async (
 ): Promise<FoundCgroup> => {
   const inode = await stat(path).catch(() => undefined)
   const no = (what: string): FoundCgroup => ({
-    why: `${path} (--connect-time-cgroup) ${what}${mountedAt(mounts)}`,
+    reason: `${path} (--connect-time-cgroup) ${what}${mountedAt(mounts)}`,
   })
   if (inode === undefined) return no('is not there')
   // Groups of v1 have no such file.
@@ -287,10 +288,10 @@ const given = async (
     if (group !== '/') continue
     for (let each = join(mounted, own); each.startsWith(mounted); each = dirname(each)) {
       const { ino, dev } = (await stat(each).catch(() => undefined)) ?? {}
-      if (ino === inode.ino && dev === inode.dev) return { path, isMine: true }
+      if (ino === inode.ino && dev === inode.dev) return { path, includesSelf: true }
     }
   }
-  return { path, isMine: false }
+  return { path, includesSelf: false }
 }
 
 const mountedAt = ([first]: readonly Mount[]): string =>

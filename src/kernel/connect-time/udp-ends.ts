@@ -25,7 +25,7 @@ import { listDiff, forEachYielding } from '../../util/list-diff.ts'
 export interface UdpEndsDeps {
   readonly tools: Pick<StoppableTools, 'run' | 'stop'>
   /** '' when nothing of UDP may stay where it should not. */
-  readonly failed: (why: string) => void
+  readonly failed: (reason: string) => void
 }
 
 const nothing: Led = { servicePorts: [], nodeAddresses: [] }
@@ -62,11 +62,11 @@ export class UdpEnds {
     const earlier = this.#underWay
     const end = async (): Promise<void> => {
       await earlier
-      const why = await endStaleUdp({ run: tools.run, reverse: ofNow }, served)
+      const reason = await endStaleUdp({ run: tools.run, reverse: ofNow }, served)
       if (this.#isStopped) return
       // The next one tries all again.
-      if (why.length > 0) this.#led = nothing
-      this.#error = why.join('; ')
+      if (reason.length > 0) this.#led = nothing
+      this.#error = reason.join('; ')
       failed(this.#error)
     }
     this.#underWay = end()
@@ -110,7 +110,7 @@ export const endStaleUdp = async (
   served: ServedUdp,
 ): Promise<readonly string[]> => {
   const problems = new Map<string, number>()
-  const say = (problem: string): void =>
+  const report = (problem: string): void =>
     void problems.set(problem, (problems.get(problem) ?? 0) + 1)
   try {
     const stale = await findStale(served, reverse())
@@ -120,21 +120,21 @@ export const endStaleUdp = async (
     await forEachAtOnce(atOnce, namespaces, async one => {
       try {
         if (await mayHavePeersAt(ports, one))
-          await inNamespace(run, one, runSs => endAll(runSs, stale, say))
+          await inNamespace(run, one, runSs => endAll(runSs, stale, report))
       } catch (error) {
-        say(wordsOf(error))
+        report(errorText(error))
       }
     })
     await forEachAtOnce(atOnce, hidden, async folder => {
-      if (await sees(ports, folder)) say(unseen)
+      if (await sees(ports, folder)) report(unseen)
     })
   } catch (error) {
-    say(wordsOf(error))
+    report(errorText(error))
   }
-  return Array.from(problems, ([problem, times]) => inWords(problem, times))
+  return Array.from(problems, ([problem, times]) => problemText(problem, times))
 }
 
-const inWords = (problem: string, times: number): string =>
+const problemText = (problem: string, times: number): string =>
   `UDP sockets may stay connected to endpoints that are gone: ${problem}${
     times > 1 ? ` (${times} times)` : ''
   }`
@@ -170,13 +170,13 @@ const inNamespace = async (
 const endAll = async (
   runSs: RunSs,
   stale: Stale,
-  say: (problem: string) => void,
+  report: (problem: string) => void,
 ): Promise<void> => {
   const endpoints = Array.from(stale.keys(), readAddressOf)
   const isStale = ({ endpoint, cookie }: ConnectedUdp): boolean =>
     stale.get(endpoint)?.has(cookie) === true
   let left = Number.POSITIVE_INFINITY
-  let why: string | undefined
+  let reason: string | undefined
   for (;;) {
     const found = await connectedTo(runSs, endpoints)
     // Of sockets with the same ends (SO_REUSEPORT) ss would end all.
@@ -184,12 +184,12 @@ const endAll = async (
     const doomed = found.filter(isStale)
     const alone = doomed.filter(({ ends }) => !staying.has(ends))
     if (alone.length === 0 || alone.length >= left) {
-      if (alone.length > 0) say(why ?? noDestroy)
-      if (alone.length < doomed.length) say(twins)
+      if (alone.length > 0) report(reason ?? noDestroy)
+      if (alone.length < doomed.length) report(twins)
       return
     }
     left = alone.length
-    why = await destroy(runSs, alone)
+    reason = await destroy(runSs, alone)
   }
 }
 
@@ -198,7 +198,7 @@ const noDestroy = 'ss -K ends none of them (the kernel needs CONFIG_INET_DIAG_DE
 const twins = 'one has both ends in common with a socket that is to stay (SO_REUSEPORT)'
 
 /** The same for all network namespaces, as far as it is the same. */
-const wordsOf = (error: unknown): string => {
+const errorText = (error: unknown): string => {
   if (!(error instanceof ToolError) || error.stderr === '')
     return (error as Error).message
   if (/failed to execute \S+: No such file/.test(error.stderr))
@@ -284,15 +284,15 @@ export const destroy = async (
   runSs: RunSs,
   sockets: readonly ConnectedUdp[],
 ): Promise<string | undefined> => {
-  let why: string | undefined
+  let reason: string | undefined
   for (const some of lots(sockets)) {
     const each = some.map(({ local, peer }) => `( src ${local} and dst ${peer} )`)
     const output = await runSs(['-K', ...connected, each.join(' or ')])
     // It prints those that it ended. Refused (EPERM) it goes on with /proc/net/udp, and ends none.
     const isRefused = output.split('\n').some(line => line !== '' && !hasCookie(line))
-    if (isRefused) why = 'ss -K: not permitted (CAP_NET_ADMIN)'
+    if (isRefused) reason = 'ss -K: not permitted (CAP_NET_ADMIN)'
   }
-  return why
+  return reason
 }
 
 const hasCookie = (line: string): boolean => / sk:[\da-f]+/.test(line)

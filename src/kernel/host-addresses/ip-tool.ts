@@ -29,21 +29,21 @@ export const runIpBatch = async (
  */
 export const lineErrors = (stderr: string): ReadonlyMap<number, string> | undefined => {
   const errors = new Map<number, string>()
-  let said: string[] = []
+  let messages: string[] = []
   for (const line of stderr.split('\n')) {
     const number = /^Command failed -:(\d+)$/.exec(line)?.[1]
     if (number === undefined) {
-      if (line.trim() !== '') said.push(line.trim())
+      if (line.trim() !== '') messages.push(line.trim())
       continue
     }
-    errors.set(Number(number) - 1, plain(said))
-    said = []
+    errors.set(Number(number) - 1, plain(messages))
+    messages = []
   }
-  return errors.size === 0 || said.length > 0 ? undefined : errors
+  return errors.size === 0 || messages.length > 0 ? undefined : errors
 }
 
-const plain = (said: readonly string[]): string =>
-  said.join('; ').replace(/^(RTNETLINK answers|Error): /, '') || 'no word why'
+const plain = (messages: readonly string[]): string =>
+  messages.join('; ').replace(/^(RTNETLINK answers|Error): /, '') || 'no word why'
 
 /** What `ip ... show` prints. A table in which nothing ever was does not exist. */
 export const listOf = async (run: RunTool, args: readonly string[]): Promise<string> => {

@@ -4,7 +4,7 @@ import { Turns } from '../../util/turns.ts'
 import type { RunTool } from '../run-tool.ts'
 import type { Probe } from '../probe.ts'
 import type { HostAddresses } from './host-addresses.ts'
-import { lookAgain } from './look-again.ts'
+import { watchMissing } from './watch-missing.ts'
 import { Sleeper } from '../keeper/sleeper.ts'
 import type { SpawnMonitor } from '../nft/monitor.ts'
 import { listOf, runIpBatch } from './ip-tool.ts'
@@ -16,7 +16,7 @@ export interface LinuxHostAddressesDeps {
   readonly clock: Clock
   /** Addresses of other families are none of its business, by default of neither. */
   readonly families?: readonly IpFamily[]
-  /** By default nothing is told of changes: each look is made. */
+  /** By default nothing is notified of changes: each check is made. */
   readonly spawnMonitor?: SpawnMonitor
 }
 
@@ -36,7 +36,7 @@ export class LinuxHostAddresses implements HostAddresses {
   readonly #turns = new Turns()
   /** Those of whose addresses none is reached: another program took the rule away (ip-rule(8)). */
   readonly #unruled = new Set<IpFamily>()
-  /** At the last look: otherwise there is more to look for than what changes. */
+  /** At the last check: otherwise there is more to check than what changes. */
   #isSettled = false
 
   constructor(deps: LinuxHostAddressesDeps) {
@@ -59,8 +59,8 @@ export class LinuxHostAddresses implements HostAddresses {
     const { clock, spawnMonitor: spawn } = this.#deps
     const line = ['ip', 'monitor', 'address', 'route', 'rule'] as const
     const sleeper = spawn && new Sleeper({ clock, spawn, line })
-    const told = { sleeper, isTold: () => this.#isSettled }
-    return lookAgain(clock, () => this.missing(), damaged, told)
+    const notified = { sleeper, isNotified: () => this.#isSettled }
+    return watchMissing(clock, () => this.missing(), damaged, notified)
   }
 
   missing(): Promise<readonly string[]> {
@@ -89,9 +89,11 @@ export class LinuxHostAddresses implements HostAddresses {
   ): Promise<ReadonlyMap<string, string>> {
     try {
       const errors = await (await this.#of(family)).sync(new Set(wanted))
-      const why =
+      const reason =
         'no rule of this host looks up table local (ip rule add pref 0 table local)'
-      return this.#unruled.has(family) ? new Map(wanted.map(cidr => [cidr, why])) : errors
+      return this.#unruled.has(family)
+        ? new Map(wanted.map(cidr => [cidr, reason]))
+        : errors
     } catch (error) {
       return new Map(wanted.map(cidr => [cidr, (error as Error).message]))
     }
@@ -172,10 +174,10 @@ const probeKind = async (kind: AddressKind, run: RunTool): Promise<Probe> => {
   try {
     const version = await run('ip', ['-V'])
     const detail = /iproute2-[^,\s]+/.exec(version)?.[0] ?? version.trim()
-    const why = (await runIpBatch(run, [kind.add(cidr)])).get(0) ?? ''
+    const reason = (await runIpBatch(run, [kind.add(cidr)])).get(0) ?? ''
     // Left by a probe that was killed, or of a probe at the same time.
-    if (why !== '' && !/file exists|already assigned/i.test(why)) {
-      return { usable: false, detail: `ip ${kind.add(cidr)}: ${why}` }
+    if (reason !== '' && !/file exists|already assigned/i.test(reason)) {
+      return { usable: false, detail: `ip ${kind.add(cidr)}: ${reason}` }
     }
     const listed = (await listOf(run, kind.list)).split('\n').map(kind.marked)
     await runIpBatch(run, [kind.remove(cidr)])
@@ -279,8 +281,8 @@ class FamilyAddresses {
     return !ours.has(cidr) && !this.#foreign.has(cidr) && !this.#errors.has(cidr)
   }
 
-  #fail(cidr: string, why: string): void {
-    this.#errors.set(cidr, why)
+  #fail(cidr: string, reason: string): void {
+    this.#errors.set(cidr, reason)
     if (this.#retryAt === Infinity) this.#retryAt = this.#clock.now() + retryMs
   }
 
@@ -300,10 +302,10 @@ class FamilyAddresses {
     const errors = await runIpBatch(this.#run, cidrs.map(this.#kind.add))
     const exist: string[] = []
     cidrs.forEach((cidr, index) => {
-      const why = errors.get(index)
-      if (why === undefined) ours.add(cidr)
-      else if (/file exists|already assigned/i.test(why)) exist.push(cidr)
-      else this.#fail(cidr, why)
+      const reason = errors.get(index)
+      if (reason === undefined) ours.add(cidr)
+      else if (/file exists|already assigned/i.test(reason)) exist.push(cidr)
+      else this.#fail(cidr, reason)
     })
     if (exist.length > 0) await this.#judgeExisting(exist)
   }
@@ -313,10 +315,11 @@ class FamilyAddresses {
     const possible: string[] = []
     const gateways = await gatewaysOf(this.#run, this.#kind.family)
     for (const cidr of cidrs) {
-      const why =
-        whyGateway(cidr, gateways) || (isSingle(cidr) ? '' : await this.#whyNoRange(cidr))
-      if (why === '') possible.push(cidr)
-      else this.#fail(cidr, why)
+      const reason =
+        gatewayProblem(cidr, gateways) ||
+        (isSingle(cidr) ? '' : await this.#rangeProblem(cidr))
+      if (reason === '') possible.push(cidr)
+      else this.#fail(cidr, reason)
     }
     // A second route for an address is refused; a second interface with it is not.
     if (this.#kind.ranges || possible.length === 0) return possible
@@ -325,9 +328,9 @@ class FamilyAddresses {
     return possible.filter(cidr => !held.has(cidr))
   }
 
-  async #whyNoRange(cidr: string): Promise<string> {
+  async #rangeProblem(cidr: string): Promise<string> {
     return this.#kind.ranges
-      ? whySwallowed(this.#run, cidr)
+      ? swallowedReason(this.#run, cidr)
       : 'IPv6 addresses can only be added one by one, unless net.ipv6.ip_nonlocal_bind is 1'
   }
 
@@ -355,9 +358,9 @@ class FamilyAddresses {
     if (cidrs.length === 0) return
     const errors = await runIpBatch(this.#run, cidrs.map(this.#kind.remove))
     cidrs.forEach((cidr, index) => {
-      const why = errors.get(index)
-      if (why === undefined || isGone.test(why)) ours.delete(cidr)
-      else this.#fail(cidr, why)
+      const reason = errors.get(index)
+      if (reason === undefined || isGone.test(reason)) ours.delete(cidr)
+      else this.#fail(cidr, reason)
     })
   }
 }
@@ -371,7 +374,7 @@ const isGone = /no such process|address not found|cannot assign requested addres
  * other hosts, the gateway among them, could not be reached any more. '' when nothing is
  * in the way.
  */
-const whySwallowed = async (run: RunTool, range: string): Promise<string> => {
+const swallowedReason = async (run: RunTool, range: string): Promise<string> => {
   const block = parseCidr(range)
   if (block === undefined) return `${range} is not a CIDR`
   const version = block.family === 'IPv4' ? '-4' : '-6'
@@ -413,7 +416,7 @@ const gatewaysOf = async (run: RunTool, family: IpFamily): Promise<readonly stri
 }
 
 /** Why a CIDR must not become this host's own because of them; '' when it may. */
-const whyGateway = (cidr: string, gateways: readonly string[]): string => {
+const gatewayProblem = (cidr: string, gateways: readonly string[]): string => {
   const block = parseCidr(cidr)
   const inside = gateways.find(one => block !== undefined && cidrContains(block, one))
   return inside === undefined ? '' : `${inside} is a gateway of this host's routes`

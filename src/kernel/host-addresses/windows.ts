@@ -4,7 +4,7 @@ import { Turns } from '../../util/turns.ts'
 import type { RunTool } from '../run-tool.ts'
 import type { Probe } from '../probe.ts'
 import type { HostAddresses } from './host-addresses.ts'
-import { lookAgain } from './look-again.ts'
+import { watchMissing } from './watch-missing.ts'
 
 export interface WindowsHostAddressesDeps {
   readonly run: RunTool
@@ -39,19 +39,19 @@ export class WindowsHostAddresses implements HostAddresses {
       const errors = new Map<string, string>()
       const keep = new Set(wanted)
       for (const cidr of wanted) {
-        const why = this.#ours.has(cidr) ? '' : await this.#add(cidr)
-        if (why !== '') errors.set(cidr, why)
+        const reason = this.#ours.has(cidr) ? '' : await this.#add(cidr)
+        if (reason !== '') errors.set(cidr, reason)
       }
       for (const cidr of this.#ours) {
-        const why = keep.has(cidr) ? '' : await this.#remove(cidr)
-        if (why !== '') errors.set(cidr, why)
+        const reason = keep.has(cidr) ? '' : await this.#remove(cidr)
+        if (reason !== '') errors.set(cidr, reason)
       }
       return errors
     })
   }
 
   watch(damaged: (what: string) => void): () => void {
-    return lookAgain(this.#clock, () => this.missing(), damaged)
+    return watchMissing(this.#clock, () => this.missing(), damaged)
   }
 
   missing(): Promise<readonly string[]> {
@@ -62,8 +62,8 @@ export class WindowsHostAddresses implements HostAddresses {
     return this.#turns.take(async () => {
       const stay: string[] = []
       for (const cidr of this.#ours) {
-        const why = await this.#remove(cidr)
-        if (why !== '') stay.push(`${cidr} stays: ${why}`)
+        const reason = await this.#remove(cidr)
+        if (reason !== '') stay.push(`${cidr} stays: ${reason}`)
       }
       if (stay.length > 0) throw new Error(stay.join('; '))
     })
@@ -83,14 +83,14 @@ export class WindowsHostAddresses implements HostAddresses {
   async #add(cidr: string): Promise<string> {
     if (!/\/(?:32|128)$/.test(cidr)) return 'Windows has single addresses only'
     if (await this.#has(cidr)) return ''
-    const why = await this.#try(netshArguments('add', this.#interface, cidr))
-    if (why === '') this.#ours.add(cidr)
-    return why
+    const reason = await this.#try(netshArguments('add', this.#interface, cidr))
+    if (reason === '') this.#ours.add(cidr)
+    return reason
   }
 
   async #remove(cidr: string): Promise<string> {
-    const why = await this.#try(netshArguments('delete', this.#interface, cidr))
-    if (why !== '' && (await this.#has(cidr))) return why
+    const reason = await this.#try(netshArguments('delete', this.#interface, cidr))
+    if (reason !== '' && (await this.#has(cidr))) return reason
     this.#ours.delete(cidr)
     return ''
   }

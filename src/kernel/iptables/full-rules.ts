@@ -133,10 +133,10 @@ const externalChain = (service: Service, { ifLocal }: Context): readonly Chain[]
 const firewallChain = (service: Service): readonly Chain[] => {
   if (!service.hasFirewall) return []
   const { title, names, servicePort } = service
-  const why = comment(`${title} loadbalancer IP`)
+  const reason = comment(`${title} loadbalancer IP`)
   const last = `other traffic to ${title} will be dropped by ${named.proxyFirewall}`
   const ranges = servicePort.sourceRanges ?? []
-  const lines = ranges.map(range => `${why} -s ${range} -j ${names.external}`)
+  const lines = ranges.map(range => `${reason} -s ${range} -j ${names.external}`)
   return [{ name: names.firewall, lines: [...lines, comment(last)] }]
 }
 
@@ -200,8 +200,8 @@ const refusedOutside = (service: Service): readonly string[] => {
 const firewall = (service: Service): readonly string[] => {
   if (!service.hasFirewall) return []
   const { title, names, vips } = service
-  const why = comment(`${title} traffic not accepted by ${names.firewall}`)
-  return vips.LoadBalancerIP.map(vip => `${why} ${vipMatch(service, vip)} -j DROP`)
+  const reason = comment(`${title} traffic not accepted by ${names.firewall}`)
+  return vips.LoadBalancerIP.map(vip => `${reason} ${vipMatch(service, vip)} -j DROP`)
 }
 
 const portals = (service: Service): readonly string[] => {
@@ -212,8 +212,8 @@ const portals = (service: Service): readonly string[] => {
     words: string,
     chain: string,
   ): readonly string[] => {
-    const why = comment(`${title} ${words}`)
-    return vips[kind].map(vip => `${why} ${vipMatch(service, vip)} -j ${chain}`)
+    const reason = comment(`${title} ${words}`)
+    return vips[kind].map(vip => `${reason} ${vipMatch(service, vip)} -j ${chain}`)
   }
   const inside =
     servicePort.internalTrafficPolicy === 'Local' ? names.local : names.cluster
@@ -234,12 +234,12 @@ const portals = (service: Service): readonly string[] => {
 const nodePorts = (service: Service, { countsLocalhost }: Context): readonly string[] => {
   const { title, names, vips, hasEndpoints } = service
   if (!hasEndpoints) return []
-  const why = `-m comment --comment ${title} ${protocolMatch(service)}`
+  const reason = `-m comment --comment ${title} ${protocolMatch(service)}`
   const counter = `-m nfacct --nfacct-name ${counterNames.localhostNodePorts}`
   return vips.NodePort.flatMap(({ port }) => {
-    const line = `${why} --dport ${port} -j ${names.external}`
+    const line = `${reason} --dport ${port} -j ${names.external}`
     if (!countsLocalhost) return [line]
-    const counted = `${why} -d 127.0.0.0/8 --dport ${port} ${counter} -j ${names.external}`
+    const counted = `${reason} -d 127.0.0.0/8 --dport ${port} ${counter} -j ${names.external}`
     return [counted, line]
   })
 }
@@ -300,9 +300,9 @@ const clusterIpMasquerade = (
 ): readonly string[] => {
   if (masquerade === undefined) return []
   const clients = masquerade === '' ? '' : ` ${masquerade}`
-  const why = comment(`${service.title} cluster IP`)
+  const reason = comment(`${service.title} cluster IP`)
   return service.vips.ClusterIP.map(
-    vip => `${why} ${vipMatch(service, vip)}${clients} -j ${named.markMasq}`,
+    vip => `${reason} ${vipMatch(service, vip)}${clients} -j ${named.markMasq}`,
   )
 }
 
@@ -329,15 +329,15 @@ const balance = (to: readonly Exit[]): readonly string[] =>
   })
 
 const exitChain = (service: Service, exit: Exit, { isLarge }: Context): Chain => {
-  const why = isLarge ? '' : `-m comment --comment ${service.title} `
+  const reason = isLarge ? '' : `-m comment --comment ${service.title} `
   const remember =
     service.servicePort.affinityMs === 0 ? '' : `-m recent --name ${exit.chain} --set `
   return {
     name: exit.chain,
     lines: [
       // What comes back to its sender has to be answered through this node.
-      `${why}-s ${exit.address} -j ${named.markMasq}`,
-      `${why}${remember}${protocolMatch(service)} -j DNAT --to-destination ${exit.addressPort}`,
+      `${reason}-s ${exit.address} -j ${named.markMasq}`,
+      `${reason}${remember}${protocolMatch(service)} -j DNAT --to-destination ${exit.addressPort}`,
     ],
   }
 }
@@ -398,8 +398,8 @@ export const healthCheckChain = ({ healthChecks, servicePorts }: Snapshot): Chai
   for (const each of healthChecks.size === 0 ? [] : servicePorts.values()) {
     const check = healthChecks.get(`${each.namespace}/${each.serviceName}`)
     if (check === undefined) continue
-    const why = comment(`${safe(each.name)} health check node port`)
-    lines.push(`${why} -m tcp -p tcp --dport ${check.port} -j ACCEPT`)
+    const reason = comment(`${safe(each.name)} health check node port`)
+    lines.push(`${reason} -m tcp -p tcp --dport ${check.port} -j ACCEPT`)
   }
   return { name: named.nodePorts, lines }
 }
@@ -435,7 +435,7 @@ const masqueradeChains = (
   { randomFully }: Features,
 ): readonly Chain[] => {
   const mark = markOf(settings)
-  const why = comment('kubernetes service traffic requiring SNAT')
+  const reason = comment('kubernetes service traffic requiring SNAT')
   return [
     {
       name: named.postrouting,
@@ -443,7 +443,7 @@ const masqueradeChains = (
         `-m mark ! --mark ${mark}/${mark} -j RETURN`,
         // A packet may come through the stack again, and is not masqueraded twice.
         `-j MARK --xor-mark ${mark}`,
-        `${why} -j MASQUERADE${randomFully ? ' --random-fully' : ''}`,
+        `${reason} -j MASQUERADE${randomFully ? ' --random-fully' : ''}`,
       ],
     },
     { name: named.markMasq, lines: [`-j MARK --or-mark ${mark}`] },
@@ -455,10 +455,10 @@ export const nodePortJumps = (
   family: IpFamily,
   settings: KernelSettings,
 ): readonly string[] => {
-  const why = comment(
+  const reason = comment(
     'kubernetes service nodeports; NOTE: this must be the last rule in this chain',
   )
-  const line = (match: string): string => `${why} ${match} -j ${named.nodePorts}`
+  const line = (match: string): string => `${reason} ${match} -j ${named.nodePorts}`
   const hasLocalhost = hasLocalhostNodePorts(family, settings)
   const { nodePortCidrs, nodeAddresses } = settings
   if (nodePortCidrs === undefined) {

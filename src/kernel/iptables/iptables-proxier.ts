@@ -2,11 +2,11 @@ import type { Problem, ServicePort, Snapshot, Vip } from '../../model/snapshot.t
 import type { Clock } from '../../util/clock.ts'
 import type { IpFamily } from '../../util/ip.ts'
 import { Canary } from '../keeper/canary.ts'
-import { Known } from '../keeper/known.ts'
+import { Installed } from '../keeper/installed.ts'
 import {
   type KernelSettings,
   type KernelSync,
-  type Look,
+  type InspectCommand,
   type Proxier,
   type ProxierKind,
   type ProxierObserver,
@@ -14,7 +14,7 @@ import {
 } from '../proxier.ts'
 import { type RunTool, ToolError } from '../run-tool.ts'
 import type { SpawnMonitor } from '../nft/monitor.ts'
-import { type Backend, type BackendMode, toldByNft } from '../xtables/backend.ts'
+import { type Backend, type BackendMode, notifiedByNft } from '../xtables/backend.ts'
 import { Unreadable, damageIn } from '../xtables/damage.ts'
 import { takeOutAll } from '../xtables/restore-text.ts'
 import { tableNow } from '../xtables/table-now.ts'
@@ -28,7 +28,7 @@ import { countRules } from './edits.ts'
 import { iptablesOwner, isModeChain } from './names.ts'
 import { explained } from '../xtables/try-lines.ts'
 import { changesRestore, fullRestore, tablesThere } from './restore-text.ts'
-import { RuleBook, countWritten } from './rule-book.ts'
+import { RulesetState, countWritten } from './ruleset-state.ts'
 import { mayBeThere } from './jumps.ts'
 import {
   findFeatures,
@@ -54,9 +54,9 @@ export interface IptablesProxierDeps {
 }
 
 /** What the kernel has. */
-interface Installed {
+interface InstalledRules {
   readonly backend: Backend
-  readonly book: RuleBook
+  readonly ruleset: RulesetState
   /** Whether there can be rules for SCTP. */
   readonly hasSctp: boolean
   /** When all of it was written, by the clock. */
@@ -85,7 +85,7 @@ const together: Readonly<Record<BackendMode, number>> = { nft: 3000, legacy: Inf
 /** Services of a family by iptables; see `iptablesKind`. */
 class IptablesProxier implements Proxier {
   readonly #deps: IptablesProxierDeps
-  readonly #installed = new Known<Installed>()
+  readonly #installed = new Installed<InstalledRules>()
   readonly #unreadable = new Unreadable()
   #isClosed = false
   readonly #failing = new Set<string>()
@@ -121,65 +121,71 @@ class IptablesProxier implements Proxier {
     const { clock, spawnMonitor } = this.#deps
     const canary = new Canary({
       clock,
-      known: this.#installed,
-      ...toldByNft(clock, spawnMonitor),
-      size: ({ book }) => book.total().filter + book.total().nat,
-      look: ({ backend, book }, whole) =>
-        damageIn(backend, iptablesOwner, book.expected(whole), this.#unreadable, whole),
+      installed: this.#installed,
+      ...notifiedByNft(clock, spawnMonitor),
+      size: ({ ruleset }) => ruleset.total().filter + ruleset.total().nat,
+      findDamage: ({ backend, ruleset }, whole) =>
+        damageIn(
+          backend,
+          iptablesOwner,
+          ruleset.expected(whole),
+          this.#unreadable,
+          whole,
+        ),
       damaged,
     })
     return () => canary.stop()
   }
 
-  looks(servicePort: ServicePort, vip: Vip): readonly Look[] {
-    return this.#installed.value === undefined ? [] : iptablesLooks(servicePort, vip)
+  inspectCommands(servicePort: ServicePort, vip: Vip): readonly InspectCommand[] {
+    return this.#installed.value === undefined ? [] : iptablesCommands(servicePort, vip)
   }
 
   close(): void {
     this.#isClosed = true
   }
 
-  #isGood({ book, since }: Installed, settings: KernelSettings): boolean {
-    const isOld = this.#deps.clock.now() - since > staleMs && !book.isLarge
-    return !isOld && book.takes(settings)
+  #isGood({ ruleset, since }: InstalledRules, settings: KernelSettings): boolean {
+    const isOld = this.#deps.clock.now() - since > staleMs && !ruleset.isLarge
+    return !isOld && ruleset.takes(settings)
   }
 
   async #partial(
-    installed: Installed,
+    installed: InstalledRules,
     snapshot: Snapshot,
     settings: KernelSettings,
-  ): Promise<Installed> {
-    const { backend, book, hasSctp } = installed
-    const changes = await book.change(this.#served(snapshot, hasSctp), settings)
+  ): Promise<InstalledRules> {
+    const { backend, ruleset, hasSctp } = installed
+    const changes = await ruleset.change(this.#served(snapshot, hasSctp), settings)
     const text = await changesRestore(changes, together[backend.mode])
     if (text !== '') await this.#restore(backend, text, 'partial')
     const work = text === '' ? 'nothing' : 'partial'
-    return { ...installed, did: syncOf(work, book, countWritten(changes)) }
+    return { ...installed, did: syncOf(work, ruleset, countWritten(changes)) }
   }
 
   async #full(
     snapshot: Snapshot,
     settings: KernelSettings,
-    last: Installed | undefined,
-  ): Promise<Installed> {
+    last: InstalledRules | undefined,
+  ): Promise<InstalledRules> {
     const { run, family, choose, clock, counters } = this.#deps
     const since = clock.now()
     // Each time anew: the plain `iptables` may have been turned to the other back end by
     // update-alternatives, and what it wrote before would stay in force.
     const { chosen: backend, others } = await choose()
     const features = await findFeatures(run, backend, family, counters)
-    const isKnown = last?.backend.mode === backend.mode && last.book.isLarge
-    const [book, saved] = await Promise.all([
-      RuleBook.of(this.#served(snapshot, features.sctp), settings, features),
-      tablesThere(backend, isKnown ? last.book.serviceChains() : undefined),
+    const isKnown = last?.backend.mode === backend.mode && last.ruleset.isLarge
+    const [ruleset, saved] = await Promise.all([
+      RulesetState.of(this.#served(snapshot, features.sctp), settings, features),
+      tablesThere(backend, isKnown ? last.ruleset.serviceChains() : undefined),
     ])
     for (const table of tableNames) this.#unreadable.note(backend, saved[table])
-    const rules = book.everything()
+    const rules = ruleset.everything()
     const text = await fullRestore(rules, saved, together[backend.mode])
     await this.#restore(backend, text, 'full')
     for (const other of others) await this.#removeBy(other)
-    const did = syncOf('full', book, countRules(rules))
-    return { backend, book, since, hasSctp: features.sctp, did }
+    const did = syncOf('full', ruleset, countRules(rules))
+    return { backend, ruleset, since, hasSctp: features.sctp, did }
   }
 
   /** All that there can be rules for. */
@@ -237,10 +243,10 @@ const removeBy = async (backend: Backend): Promise<void> => {
 
 const syncOf = (
   work: KernelSync['work'],
-  book: RuleBook,
+  ruleset: RulesetState,
   wrote: Readonly<Record<TableName, number>>,
 ): KernelSync => {
-  const total = book.total()
+  const total = ruleset.total()
   return {
     work,
     rules: {
@@ -253,7 +259,7 @@ const syncOf = (
 export interface IptablesKindDeps {
   readonly run: RunTool
   readonly clock: Clock
-  /** By default nothing is told of changes: each look is made. */
+  /** By default nothing is notified of changes: each check is made. */
   readonly spawnMonitor?: SpawnMonitor
   readonly observer: ProxierObserver
   /** By default `auto`: as the system has it, or as others of Kubernetes do. */
@@ -295,7 +301,10 @@ const chainPattern = /-[jg] (KUBE-(?:SVC|SVL|EXT|FW)-[A-Z2-7]+)/
 const recentPattern = /-m recent --name (\S+) --rcheck/
 
 /** By the rules that are written: names of chains don't depend on settings. */
-const iptablesLooks = (servicePort: ServicePort, vip: Vip): readonly Look[] => {
+const iptablesCommands = (
+  servicePort: ServicePort,
+  vip: Vip,
+): readonly InspectCommand[] => {
   const { family } = servicePort
   const rules = serviceRules({ ...servicePort, vips: [vip] }, { ...plain, family })
   const save = family === 'IPv4' ? 'iptables-save' : 'ip6tables-save'

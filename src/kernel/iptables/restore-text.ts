@@ -12,7 +12,7 @@ import { editLines } from './edits.ts'
 import type { FullRules } from './full-rules.ts'
 import { kubeletJumps, localnetRule, mayBeThere } from './jumps.ts'
 import { iptablesOwner } from './names.ts'
-import type { BookChanges } from './rule-book.ts'
+import type { RulesetChanges } from './ruleset-state.ts'
 import type { Backend } from '../xtables/backend.ts'
 import { chainsNow, outerChains, tableNow } from '../xtables/table-now.ts'
 import { ToolError } from '../run-tool.ts'
@@ -53,7 +53,7 @@ export const fullRestore = async (
 
 /** The same for some changes; '' for none. */
 export const changesRestore = async (
-  { filter, nat, edits, gone }: BookChanges,
+  { filter, nat, edits, gone }: RulesetChanges,
   together: number,
 ): Promise<string> => {
   const linesIn = (table: TableName): readonly string[] =>

@@ -5,7 +5,7 @@ import { Turns } from '../../util/turns.ts'
 import {
   type KernelSettings,
   type KernelSync,
-  type Look,
+  type InspectCommand,
   type Proxier,
   type ProxierKind,
   type RuleCounts,
@@ -45,7 +45,7 @@ import {
   setSizes,
 } from './read-kernel.ts'
 import { Canary } from '../keeper/canary.ts'
-import { Known } from '../keeper/known.ts'
+import { Installed } from '../keeper/installed.ts'
 import { type IpvsDeps, schedulerOf } from './ipvs-deps.ts'
 import { restoreServers, restoreSets } from './ipvs-tools.ts'
 import { type RuleTable, ipvsOwner, isIpvsChain, ruleTables } from './rules.ts'
@@ -59,7 +59,7 @@ import type { Clock, Timer } from '../../util/clock.ts'
 interface State {
   readonly settings: string
   readonly wanted: WantedState
-  readonly installed: Installed
+  readonly installed: InstalledTables
   /** What the last sync did to it. */
   readonly did: KernelSync
 }
@@ -72,7 +72,7 @@ class IpvsProxier implements Proxier {
   readonly #turns = new Turns()
   readonly #draining: DrainWatch
   /** Unknown: all has to be read and written. */
-  readonly #state = new Known<State>()
+  readonly #state = new Installed<State>()
   readonly #unreadable = new Unreadable()
   #tooSmall: readonly SetKind[] = []
   #isClosed = false
@@ -108,18 +108,18 @@ class IpvsProxier implements Proxier {
   watch(damaged: (what: string) => void): () => void {
     const canary = new Canary({
       clock: this.#deps.clock,
-      known: this.#state,
+      installed: this.#state,
       size: ({ installed }) => installed.known.servers.size,
-      look: ({ installed }, whole) => this.#look(installed, whole),
+      findDamage: ({ installed }, whole) => this.#findDamage(installed, whole),
       damaged,
     })
     return () => canary.stop()
   }
 
-  looks(servicePort: ServicePort, vip: Vip): readonly Look[] {
+  inspectCommands(servicePort: ServicePort, vip: Vip): readonly InspectCommand[] {
     const compiled = this.#state.value?.wanted.compiledFor(servicePort, vip)
     if (compiled === undefined) return []
-    return ipvsLooks(this.#family, compiled, servicePort.affinityMs)
+    return ipvsCommands(this.#family, compiled, servicePort.affinityMs)
   }
 
   close(): void {
@@ -179,7 +179,7 @@ class IpvsProxier implements Proxier {
   async #write(
     touched: Touched,
     wanted: WantedState,
-    { known }: Installed,
+    { known }: InstalledTables,
     rules?: RulesToWrite,
   ): Promise<number> {
     const { run } = this.#deps
@@ -235,7 +235,7 @@ class IpvsProxier implements Proxier {
     }
   }
 
-  async #look(installed: Installed, whole: boolean): Promise<string> {
+  async #findDamage(installed: InstalledTables, whole: boolean): Promise<string> {
     if (this.#isClosed) return ''
     const { observer } = this.#deps
     const what = `looking at the rules (${this.#family})`
@@ -335,7 +335,7 @@ const counts = (tables: readonly RuleTable[], share: 0 | 1): RuleCounts => {
 }
 
 /** What a sync has left in the kernel. */
-interface Installed {
+interface InstalledTables {
   readonly family: IpFamily
   readonly backend: Backend
   readonly tables: readonly RuleTable[]
@@ -353,7 +353,7 @@ const loadsNow = async ({ read }: Pick<IpvsDeps, 'read'>): Promise<Loads> =>
  */
 const damageOf = async (
   deps: IpvsDeps,
-  installed: Installed,
+  installed: InstalledTables,
   unreadable: Unreadable,
   whole: boolean,
 ): Promise<string> => {
@@ -381,7 +381,7 @@ const serverDamage = async (loads: Loads, { servers }: KnownState): Promise<stri
 }
 
 const rulesDamage = (
-  { backend, tables }: Installed,
+  { backend, tables }: InstalledTables,
   unreadable: Unreadable,
   lists: boolean,
 ): Promise<string> => {
@@ -396,7 +396,7 @@ const rulesDamage = (
 
 const addressDamage = async (
   { run }: IpvsDeps,
-  { family, known }: Installed,
+  { family, known }: InstalledTables,
 ): Promise<string> => {
   const { own } = await readAddresses(run, family)
   const missing = [...known.addresses].find(address => !own.has(address))
@@ -429,8 +429,8 @@ const prepareKernel = async (deps: IpvsDeps, family: IpFamily): Promise<void> =>
   })
   const wished = [...(await ipvsSysctls(deps)), ...hostSysctls(deps, family)]
   for (const [name, value] of wished) {
-    const why = await setSysctl(name, value).then(() => '', String)
-    observer.failed(`setting ${name}=${value}`, why)
+    const reason = await setSysctl(name, value).then(() => '', String)
+    observer.failed(`setting ${name}=${value}`, reason)
   }
   const { tcpTimeoutMs, tcpFinTimeoutMs, udpTimeoutMs } = options
   const timeouts = [tcpTimeoutMs, tcpFinTimeoutMs, udpTimeoutMs]
@@ -470,11 +470,11 @@ const hostSysctls = ({ options }: IpvsDeps, family: IpFamily): readonly Setting[
 }
 
 /** By what is wanted for one VIP: virtual servers, and entries of the sets whose packets are dropped. */
-const ipvsLooks = (
+const ipvsCommands = (
   family: IpFamily,
   { servers, entries }: Pick<Compiled, 'servers' | 'entries'>,
   affinityMs: number,
-): readonly Look[] => [
+): readonly InspectCommand[] => [
   ...entries
     .filter(([kind]) => kind.endsWith('-DROP'))
     .map(([kind, entry]) => ({
@@ -486,12 +486,12 @@ const ipvsLooks = (
       what: `virtual server ${serverText(id)}, and its real servers`,
       command: `ipvsadm -Ln ${id}`,
     },
-    ...(affinityMs > 0 ? [boundLook(id)] : []),
+    ...(affinityMs > 0 ? [boundCommand(id)] : []),
   ]),
 ]
 
 /** Templates of persistence are listed among connections, with client port 0. */
-const boundLook = (id: ServerId): Look => ({
+const boundCommand = (id: ServerId): InspectCommand => ({
   what: `${boundClients}: persistence of ${serverText(id)}`,
   command: `ipvsadm -Lnc | awk '$1 == "${protocolOf(id)}" && $4 ~ /:0$/ && $5 == "${serverPlace(id)}"'`,
 })
@@ -540,11 +540,11 @@ export class DrainWatch {
 
   #wait(ms: number): void {
     if (this.#isClosed || this.#waiting.size === 0) return
-    this.#timer = this.#deps.clock.setTimeout(() => void this.#look(), ms)
+    this.#timer = this.#deps.clock.setTimeout(() => void this.#check(), ms)
     this.#timer.unref?.()
   }
 
-  async #look(): Promise<void> {
+  async #check(): Promise<void> {
     const { clock, loads, remove } = this.#deps
     const started = clock.now()
     const asked = [...this.#waiting]

@@ -32,12 +32,12 @@ export const restoreServers = async (
   lines: readonly string[],
 ): Promise<void> => {
   if (lines.length === 0) return
-  const said = await run('sh', ['-c', 'exec ipvsadm -R 2>&1'], {
+  const output = await run('sh', ['-c', 'exec ipvsadm -R 2>&1'], {
     input: inputOf(lines),
     timeoutMs: timeoutFor(lines),
   })
-  const [first = ''] = said.trim().split('\n')
-  if (first !== '') throw new ToolError(`ipvsadm -R: ${first}`, 'failed', said)
+  const [first = ''] = output.trim().split('\n')
+  if (first !== '') throw new ToolError(`ipvsadm -R: ${first}`, 'failed', output)
 }
 
 /** Does `work` and gives false, or says why not. */

@@ -52,8 +52,8 @@ const signs = {
 const needModules = async (deps: IpvsDeps): Promise<void> => {
   for (const [name, sign] of Object.entries(signs)) {
     if ((await deps.read(sign)) !== undefined) continue
-    const why = await loadModule(deps, name)
-    if ((await deps.read(sign)) === undefined) throw missing(name, why)
+    const reason = await loadModule(deps, name)
+    if ((await deps.read(sign)) === undefined) throw missing(name, reason)
   }
   await needConntrack(deps)
 }
@@ -92,12 +92,12 @@ const tryServer = async (
   try {
     if ((await failureOf(add)) === undefined) return
     // The kernel loads it where it can; where it can't, this says why.
-    const why = await loadModule(deps, `ip_vs_${scheduler}`)
+    const reason = await loadModule(deps, `ip_vs_${scheduler}`)
     const failure = await failureOf(add)
     if (failure !== undefined)
       throw missing(
         `ip_vs_${scheduler}`,
-        [failure.message, why].filter(Boolean).join('; '),
+        [failure.message, reason].filter(Boolean).join('; '),
       )
   } finally {
     // Also after one that took too long, which may have been done all the same.
@@ -114,9 +114,9 @@ const loadModule = async ({ run }: IpvsDeps, name: string): Promise<string> => {
     : failure.message
 }
 
-const missing = (name: string, why: string): ToolError =>
+const missing = (name: string, reason: string): ToolError =>
   new ToolError(
-    `kernel module ${name}: ${why === '' ? 'still not there' : why}`,
+    `kernel module ${name}: ${reason === '' ? 'still not there' : reason}`,
     'failed',
     '',
   )

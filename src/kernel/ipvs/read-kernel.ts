@@ -123,10 +123,10 @@ export const savedServers = async (
 
 /** Without the netmask, which is said of servers with persistence, and is the whole one. */
 const optionsOf = (rest: string): string => {
-  const words = rest.split(' ').filter(Boolean)
+  const tokens = rest.split(' ').filter(Boolean)
   const optionOf = (flag: string): string => {
-    const at = words.indexOf(flag)
-    return at < 0 ? '' : ` ${flag} ${words[at + 1]}`
+    const at = tokens.indexOf(flag)
+    return at < 0 ? '' : ` ${flag} ${tokens[at + 1]}`
   }
   const mask = optionOf('-M')
   const isWhole = ['', ' -M 255.255.255.255', ' -M 128'].includes(mask)
@@ -225,15 +225,15 @@ export const readLoads = async (text: string): Promise<Loads> => {
   const loads = new Map<ServerId, Map<string, Load>>()
   let now: Map<string, Load> | undefined
   await forEachYielding(text.split('\n'), line => {
-    const words = line.trim().split(/ +/)
-    const [first, second = ''] = words
+    const tokens = line.trim().split(/ +/)
+    const [first, second = ''] = tokens
     if (first === 'TCP' || first === 'UDP' || first === 'SCTP') {
       const [address, port] = addressAndPort(second)
       now = new Map()
       loads.set(serverId(first, address, port), now)
     } else if (first === '->') {
       const [address, port] = addressAndPort(second)
-      const [weight, active, inactive] = words.slice(3).map(Number)
+      const [weight, active, inactive] = tokens.slice(3).map(Number)
       if (weight === undefined || active === undefined || inactive === undefined) return
       now?.set(joinHostPort(address, port), { weight, connections: active + inactive })
     } else now = undefined

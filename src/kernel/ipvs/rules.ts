@@ -24,24 +24,24 @@ export const ruleTables = (
   fullyRandom: boolean,
   setOf = (kind: SetKind): string => setName(family, kind),
 ): readonly RuleTable[] => {
-  const words = wordsOf(family, settings, setOf)
+  const matches = matchesOf(family, settings, setOf)
   return [
     {
       name: 'filter',
       builtIn: ['INPUT', 'FORWARD', 'OUTPUT'],
-      chains: filterChains(words),
+      chains: filterChains(matches),
       jumps: jumps.filter,
     },
     {
       name: 'mangle',
       builtIn: ['OUTPUT'],
-      chains: mangleChains(words),
+      chains: mangleChains(matches),
       jumps: jumps.mangle,
     },
     {
       name: 'nat',
       builtIn: ['PREROUTING', 'OUTPUT', 'POSTROUTING'],
-      chains: natChains(words, settings, fullyRandom),
+      chains: natChains(matches, settings, fullyRandom),
       jumps: jumps.nat,
     },
   ]
@@ -68,8 +68,8 @@ export const jumps: Readonly<Record<TableName, readonly Jump[]>> = {
   ],
 }
 
-/** The words that rules are made of, which depend on the family and the settings. */
-interface Words {
+/** The matches that rules are made of, which depend on the family and the settings. */
+interface Matches {
   readonly family: IpFamily
   readonly mark: string
   readonly isSet: (kind: SetKind, directions?: string) => string
@@ -77,11 +77,11 @@ interface Words {
   readonly fromPods: readonly string[]
 }
 
-const wordsOf = (
+const matchesOf = (
   family: IpFamily,
   settings: KernelSettings,
   setOf: (kind: SetKind) => string,
-): Words => ({
+): Matches => ({
   family,
   mark: `0x${(2 ** settings.masqueradeBit).toString(16)}`,
   isSet: (kind, directions = 'dst,dst') =>
@@ -92,7 +92,7 @@ const wordsOf = (
 const isNew = '-m conntrack --ctstate NEW'
 const isOwnClient = '-m addrtype --src-type LOCAL'
 
-const filterChains = ({ isSet, mark, fromPods }: Words): readonly Chain[] => [
+const filterChains = ({ isSet, mark, fromPods }: Matches): readonly Chain[] => [
   {
     name: 'KUBE-FORWARD',
     lines: [
@@ -124,7 +124,7 @@ const filterChains = ({ isSet, mark, fromPods }: Words): readonly Chain[] => [
   },
 ]
 
-const sourceRangesFirewall = (isSet: Words['isSet']): Chain => ({
+const sourceRangesFirewall = (isSet: Matches['isSet']): Chain => ({
   name: 'KUBE-SOURCE-RANGES-FIREWALL',
   lines: [
     `${isSet('LOAD-BALANCER-SOURCE-CIDR', 'dst,dst,src')} -j RETURN`,
@@ -137,7 +137,7 @@ const sourceRangesFirewall = (isSet: Words['isSet']): Chain => ({
  * For the node's own processes: ipvs takes what they send after mangle and before filter,
  * and nat can't drop.
  */
-const mangleChains = ({ isSet }: Words): readonly Chain[] => [
+const mangleChains = ({ isSet }: Matches): readonly Chain[] => [
   sourceRangesFirewall(isSet),
   {
     name: 'KUBE-IPVS-OUT-FILTER',
@@ -149,11 +149,11 @@ const mangleChains = ({ isSet }: Words): readonly Chain[] => [
 ]
 
 const natChains = (
-  words: Words,
+  matches: Matches,
   settings: KernelSettings,
   fullyRandom: boolean,
 ): readonly Chain[] => {
-  const { isSet, mark, family } = words
+  const { isSet, mark, family } = matches
   return [
     { name: 'KUBE-MARK-MASQ', lines: [`-j MARK --or-mark ${mark}`] },
     {
@@ -192,7 +192,7 @@ const natChains = (
       lines: [
         ...(family === 'IPv4' ? ['-s 127.0.0.0/8 -j RETURN'] : []),
         `${isSet('LOAD-BALANCER')} -j KUBE-LOAD-BALANCER`,
-        ...clusterIpRules(words, settings),
+        ...clusterIpRules(matches, settings),
         `${isSet('EXTERNAL-IP')} -j KUBE-MARK-MASQ`,
         `${isOwnClient} ${isSet('EXTERNAL-IP-LOCAL')} -j KUBE-MARK-MASQ`,
         // No rule of another program, for a host port say, is to take them.
@@ -204,7 +204,7 @@ const natChains = (
 }
 
 const clusterIpRules = (
-  { isSet, fromPods }: Words,
+  { isSet, fromPods }: Matches,
   { masqueradeAll }: KernelSettings,
 ): readonly string[] => {
   const all = `${isSet('CLUSTER-IP')} -j KUBE-MARK-MASQ`

@@ -18,7 +18,7 @@ export interface FallBack<Name extends string> {
   readonly from: Name
   readonly to: Name
   /** Why the first one does not work any more. */
-  readonly why: string
+  readonly reason: string
 }
 
 export interface FallbackDeps<Name extends string> {
@@ -91,9 +91,9 @@ export class Fallback<Name extends string, Made extends { close(): Promise<void>
     const { step, probes, next } = this.#chosen
     this.#failures += 1
     if (this.#failures < patience || next.length === 0 || this.#ended) throw error
-    const why = whyLost(probes, await step.probe(), wanted)
-    if (why === '' || this.#ended) throw error
-    await this.#fallBack(why)
+    const reason = lostReason(probes, await step.probe(), wanted)
+    if (reason === '' || this.#ended) throw error
+    await this.#fallBack(reason)
   }
 
   /** What runs is ended by its owner, and nothing takes its place. */
@@ -102,7 +102,7 @@ export class Fallback<Name extends string, Made extends { close(): Promise<void>
     return this.#made
   }
 
-  async #fallBack(why: string): Promise<void> {
+  async #fallBack(reason: string): Promise<void> {
     const { fellBack, failed, of } = this.#deps
     const [before, { name: from }] = [this.#made, this.#chosen.step]
     const chosen = await firstUsable(this.#chosen.next)
@@ -117,9 +117,9 @@ export class Fallback<Name extends string, Made extends { close(): Promise<void>
     this.#made = made
     this.#chosen = chosen
     this.#failures = 0
-    const lost = { name: from, detail: why }
+    const lost = { name: from, detail: reason }
     this.#passedOver = [...this.#passedOver, lost, ...chosen.passedOver]
-    fellBack({ from, to: chosen.step.name, why })
+    fellBack({ from, to: chosen.step.name, reason })
   }
 }
 
@@ -142,7 +142,7 @@ const firstUsable = async <Name extends string, Made>(
  * Of the families with Services those that it had and has no more; '' when there is none. What
  * is missing for a family without Services does not matter.
  */
-const whyLost = (
+const lostReason = (
   before: FamilyProbes,
   now: FamilyProbes,
   wanted: ReadonlySet<IpFamily>,

@@ -31,22 +31,22 @@ export class Families {
   }
 
   /** '' when it works. */
-  whyNot(family: IpFamily): string {
-    const why = this.#unusable.get(family)
-    return why === undefined
+  problemOf(family: IpFamily): string {
+    const problem = this.#unusable.get(family)
+    return problem === undefined
       ? ''
-      : `${this.#deps.object} does not work for ${family}: ${why}`
+      : `${this.#deps.object} does not work for ${family}: ${problem}`
   }
 
   /** It worked until now. */
-  lost(family: IpFamily, why: string): void {
-    this.#unusable.set(family, why)
+  lost(family: IpFamily, problem: string): void {
+    this.#unusable.set(family, problem)
   }
 
-  /** Those with Services: nobody misses the others. Gives why each does not work now, as `whyNot`. */
+  /** Those with Services: nobody misses the others. Gives the problem of each now, as `problemOf`. */
   want(families: ReadonlySet<IpFamily>): Readonly<Record<IpFamily, string>> {
     for (const family of ipFamilies) {
-      const isMissed = families.has(family) && this.whyNot(family) !== ''
+      const isMissed = families.has(family) && this.problemOf(family) !== ''
       if (!isMissed) this.#end(family)
       else if (!this.#retries.has(family)) {
         const retry = new UntilDone(this.#deps, () => this.#probe(family))
@@ -54,7 +54,7 @@ export class Families {
         retry.later(this.#problem(family))
       }
     }
-    return { IPv4: this.whyNot('IPv4'), IPv6: this.whyNot('IPv6') }
+    return { IPv4: this.problemOf('IPv4'), IPv6: this.problemOf('IPv6') }
   }
 
   stop(): void {
@@ -74,7 +74,7 @@ export class Families {
   }
 
   #problem(family: IpFamily): readonly Problem[] {
-    const [{ object }, message] = [this.#deps, this.whyNot(family)]
+    const [{ object }, message] = [this.#deps, this.problemOf(family)]
     return message === '' ? [] : [{ object, field: family, message }]
   }
 }

@@ -57,15 +57,15 @@ export class SocketLock implements HostLock {
   async acquire(): Promise<boolean> {
     // Rules are Linux's, and so are abstract sockets.
     if (process.platform !== 'linux') return true
-    let isSaid = false
+    let isReported = false
     while (!this.#released) {
       const server = await listen(this.#path, this.#deps.self)
       if (server !== undefined) return this.#keep(server)
-      if (!isSaid) {
+      if (!isReported) {
         const holder = await askHolder(this.#path, this.#deps.clock)
         // It may have gone just then.
         if (holder !== undefined) {
-          isSaid = true
+          isReported = true
           this.#deps.waiting(holder)
         }
       }

@@ -161,9 +161,9 @@ export class RuleKeeper<Wanted, Settings> {
     family.error = ''
     family.isWhole = true
     const seconds = (clock.now() - started) / 1000
-    this.#tell(observer => observer.synced(name, sync, seconds))
-    await this.#say(name, true)
-    if (damage !== '') this.#tell(observer => observer.repaired(name, damage, ''))
+    this.#notify(observer => observer.synced(name, sync, seconds))
+    await this.#reportStands(name, true)
+    if (damage !== '') this.#notify(observer => observer.repaired(name, damage, ''))
     // What was found meanwhile is left for the next time.
     if (family.damage === damage) family.damage = ''
     const all = sync.work === 'full' || left.length > 0
@@ -185,19 +185,19 @@ export class RuleKeeper<Wanted, Settings> {
     family.error = error.message
     // A restore is done as a whole or not at all: where it fails once, all that was there
     // still is. The next one is a full one.
-    if (!family.isWhole) await this.#say(name, false)
+    if (!family.isWhole) await this.#reportStands(name, false)
     family.isWhole = false
     if (damage !== '')
-      this.#tell(observer => observer.repaired(name, damage, error.message))
+      this.#notify(observer => observer.repaired(name, damage, error.message))
     throw error
   }
 
-  #tell(what: (observer: KeeperObserver) => void): void {
+  #notify(what: (observer: KeeperObserver) => void): void {
     for (const observer of this.#deps.observers) what(observer)
   }
 
   /** At the end it stays as it is: soon it is the next process's. */
-  async #say(family: IpFamily, stands: boolean): Promise<void> {
+  async #reportStands(family: IpFamily, stands: boolean): Promise<void> {
     if (!this.#isStopped) await this.#deps.stands?.(family, stands)
   }
 

@@ -12,7 +12,7 @@ export interface SleeperDeps {
 /** Milliseconds until it is sure to listen. */
 const startMs = 1000
 /** Between two starts of one that ends: it has fallen behind, or is not there. */
-const restMs = 60_000
+const restartMs = 60_000
 
 /**
  * A child that sleeps until the kernel tells it of a change. What it says is not read, as some keep
@@ -31,7 +31,7 @@ export class Sleeper {
   /** Another text after each change; undefined while it can't be known whether there are any. */
   get runs(): string | undefined {
     const age = this.#deps.clock.now() - this.#startedAt
-    if (this.#child === undefined && age >= restMs) this.#start()
+    if (this.#child === undefined && age >= restartMs) this.#start()
     const pid = this.#child?.pid
     if (pid === undefined || age < startMs) return undefined
     try {

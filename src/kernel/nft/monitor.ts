@@ -30,11 +30,11 @@ export interface MonitorListener {
   event(event: MonitorEvent): void
   /** It runs, and may have missed what happened before. */
   started(): void
-  ended(why: string): void
+  ended(reason: string): void
 }
 
 /** Milliseconds before it is started again; one that ran longer than the most begins anew. */
-const rests = { firstMs: 1000, mostMs: 60_000 }
+const restartDelays = { firstMs: 1000, mostMs: 60_000 }
 /** Until it is renewed, once for all that ask meanwhile. */
 const renewMs = 1000
 
@@ -63,7 +63,7 @@ export class Monitor {
   #process: MonitorProcess | undefined
   #timer: Timer | undefined
   #renewal: Timer | undefined
-  readonly #rests = new Backoff(rests)
+  readonly #restartBackoff = new Backoff(restartDelays)
 
   constructor(deps: MonitorDeps) {
     this.#deps = deps
@@ -115,12 +115,12 @@ export class Monitor {
     child.stderr?.on('data', (chunk: string) => {
       stderr = (stderr + chunk).slice(0, 300)
     })
-    const ended = (why: string): void => {
+    const ended = (reason: string): void => {
       if (this.#process !== child) return
       this.#process = undefined
-      if (clock.now() - since >= rests.mostMs) this.#rests.reset()
-      this.#timer = clock.setTimeout(() => this.#start(), this.#rests.next())
-      for (const listener of this.#listeners) listener.ended(why)
+      if (clock.now() - since >= restartDelays.mostMs) this.#restartBackoff.reset()
+      this.#timer = clock.setTimeout(() => this.#start(), this.#restartBackoff.next())
+      for (const listener of this.#listeners) listener.ended(reason)
     }
     child.once('error', error => ended(`nft monitor: ${error.message}`))
     child.once('close', code => ended(endText(code, stderr)))
@@ -133,7 +133,7 @@ export class Monitor {
     this.#deps.clock.clearTimeout(this.#renewal)
     this.#timer = undefined
     this.#renewal = undefined
-    this.#rests.reset()
+    this.#restartBackoff.reset()
     const child = this.#process
     this.#process = undefined
     child?.kill()

@@ -131,9 +131,9 @@ const refusalOf = (error: unknown, nft: string): string => {
   if (!(error instanceof Error)) return String(error)
   if (!(error instanceof ToolError) || error.failure !== 'failed') return error.message
   const [first = '', words = ''] = error.stderr.trim().split('\n')
-  const said = words === '' ? error.message : `${first}: ${words.trim()}`
-  if (/could not process rule/i.test(first)) return `the kernel refused it: ${said}`
+  const message = words === '' ? error.message : `${first}: ${words.trim()}`
+  if (/could not process rule/i.test(first)) return `the kernel refused it: ${message}`
   return /syntax error|unknown/i.test(first)
-    ? `${nft} is too old: ${said}`
+    ? `${nft} is too old: ${message}`
     : error.message
 }

@@ -69,7 +69,7 @@ export const removeText = (table: string, parts: readonly Named[]): string => {
  * Kernels before 6.2 let go of a chain only some time after the last element that led
  * there; it is taken out with the first change after this many milliseconds.
  */
-const restMs = 5000
+const idleMs = 5000
 
 interface Shared {
   readonly kind: Part['kind']
@@ -133,7 +133,7 @@ export class SharedParts {
     const idle: Named[] = []
     for (const [name, { kind, part, uses, idleSince }] of this.#parts) {
       if (part?.kind === 'chain' && part.stays === true) continue
-      if (uses === 0 && now - idleSince >= restMs) idle.push({ kind, name })
+      if (uses === 0 && now - idleSince >= idleMs) idle.push({ kind, name })
     }
     for (const { name } of idle) this.#parts.delete(name)
     return idle

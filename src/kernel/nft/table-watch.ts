@@ -14,7 +14,7 @@ export interface TableWatchDeps {
   readonly onBlind: (reason: string) => void
 }
 
-/** Milliseconds between looks at the table; the second while there is no monitor. */
+/** Milliseconds between checks of the table; the second while there is no monitor. */
 const calmMs = 60_000
 const blindMs = 4000
 /** The most between two, while the monitor has nothing to say. */
@@ -25,19 +25,19 @@ const unseenMs = 2000
 const countAgainMs = 15_000
 /** So long a monitor may take to start. */
 const monitorStartMs = 1000
-/** A look that takes nft so long is not repeated before so many times as long have passed. */
+/** A check that takes nft so long is not repeated before so many times as long have passed. */
 const restTimes = 10
 /**
  * So long nft may take for one. It begins anew whenever rules change while it lists them, and
  * does not end while its owner writes all the time.
  */
-const lookMs = 10_000
+const checkMs = 10_000
 /** What is damaged in one go is reported in one go. */
 const reportMs = 100
 
 /**
  * Reports changes of the table by others: at once from the monitor, and by looking now
- * and then, for what it may have missed. A look compares chains, rules and sets; when the
+ * and then, for what it may have missed. A check compares chains, rules and sets; when the
  * monitor was away for a moment, also how many elements there are, which costs nft 230 ms
  * for 10 000.
  */
@@ -51,13 +51,13 @@ class TableWatch {
   readonly #deps: TableWatchDeps
   readonly #stops: readonly (() => void)[]
   #known: { readonly era: number; readonly text: string } | undefined
-  #lookTimer: Timer | undefined
+  #checkTimer: Timer | undefined
   #reportTimer: Timer | undefined
-  #looking = false
+  #checking = false
   #restUntil = 0
-  /** Since the last look began there was something to look for. */
-  #isTold = false
-  #lookedAt = 0
+  /** Since the last check began there was something to check for. */
+  #isNotified = false
+  #checkedAt = 0
   #again = false
   #counting = false
   /** From then on the monitor tells what a count may not have seen. */
@@ -67,11 +67,11 @@ class TableWatch {
   constructor(own: OwnTable, deps: TableWatchDeps) {
     this.#own = own
     this.#deps = deps
-    const look = (): void => void this.#look()
+    const check = (): void => void this.#check()
     this.#stops = [
       own.onChange(({ hidesSets = false }) => {
         if (hidesSets) deps.monitor.renew()
-        look()
+        check()
       }),
       deps.monitor.listen({
         event: event => this.#event(event),
@@ -79,34 +79,34 @@ class TableWatch {
           // Elements may have been taken out before it had started.
           this.#counting = true
           this.#countAt = deps.clock.now() + monitorStartMs
-          this.#lookIn(monitorStartMs)
+          this.#checkIn(monitorStartMs)
         },
-        ended: why => {
+        ended: reason => {
           this.#counting = true
-          deps.onBlind(why)
-          look()
+          deps.onBlind(reason)
+          check()
         },
       }),
     ]
-    look()
+    check()
   }
 
   stop(): void {
     this.#stopped = true
     for (const stop of this.#stops) stop()
-    this.#deps.clock.clearTimeout(this.#lookTimer)
+    this.#deps.clock.clearTimeout(this.#checkTimer)
     this.#deps.clock.clearTimeout(this.#reportTimer)
   }
 
   #event(event: MonitorEvent): void {
-    this.#isTold = true
+    this.#isNotified = true
     if (event === 'lost events') {
       this.#counting = true
-      return void this.#look()
+      return void this.#check()
     }
     if (event === 'unseen') {
       // Soon, and once for many: it may be another program that has much to do.
-      if (!this.#counting) this.#lookIn(unseenMs)
+      if (!this.#counting) this.#checkIn(unseenMs)
       this.#counting = true
       return
     }
@@ -123,56 +123,56 @@ class TableWatch {
     }, reportMs)
   }
 
-  #lookIn(ms: number): void {
+  #checkIn(ms: number): void {
     const { clock } = this.#deps
-    clock.clearTimeout(this.#lookTimer)
+    clock.clearTimeout(this.#checkTimer)
     if (this.#stopped) return
-    this.#lookTimer = clock.setTimeout(() => {
-      const isDue = this.#isTold || clock.now() >= this.#lookedAt + seldomMs
-      if (isDue || ms !== calmMs) void this.#look()
-      else this.#lookIn(calmMs)
+    this.#checkTimer = clock.setTimeout(() => {
+      const isDue = this.#isNotified || clock.now() >= this.#checkedAt + seldomMs
+      if (isDue || ms !== calmMs) void this.#check()
+      else this.#checkIn(calmMs)
     }, ms)
   }
 
   /** One at a time; asked for in between it is done once more, after a rest. */
-  async #look(): Promise<void> {
+  async #check(): Promise<void> {
     const { clock, monitor } = this.#deps
-    if (this.#looking) {
+    if (this.#checking) {
       this.#again = true
       return
     }
     const startedAt = clock.now()
-    if (startedAt < this.#restUntil) return this.#lookIn(this.#restUntil - startedAt)
-    this.#looking = true
+    if (startedAt < this.#restUntil) return this.#checkIn(this.#restUntil - startedAt)
+    this.#checking = true
     this.#again = false
-    this.#isTold = false
-    this.#lookedAt = startedAt
+    this.#isNotified = false
+    this.#checkedAt = startedAt
     const { isPlaced, era } = this.#own
     if (isPlaced) await this.#compare(era)
-    this.#looking = false
+    this.#checking = false
     const rest = restTimes * (clock.now() - startedAt)
     this.#restUntil = clock.now() + rest
     const countMs = clock.now() < this.#countAt ? monitorStartMs : countAgainMs
     const ms = this.#counting ? countMs : calmMs
     const next = this.#again ? 0 : monitor.running ? ms : blindMs
-    this.#lookIn(Math.max(next, rest))
+    this.#checkIn(Math.max(next, rest))
   }
 
   async #compare(era: number): Promise<void> {
     const { writes } = this.#own
     try {
       const args = ['-t', '-j', 'list', 'table', ...this.#own.name.split(' ')]
-      const text = await this.#deps.run('nft', args, { timeoutMs: lookMs })
+      const text = await this.#deps.run('nft', args, { timeoutMs: checkMs })
       if (!this.#isStill(era)) return
       if (this.#known?.era === era && this.#known.text !== text) {
         this.#report(`table ${this.#own.name}: chains or rules have changed`)
       }
       this.#known = { era, text }
       const { clock, monitor } = this.#deps
-      const isHeard = monitor.running && clock.now() >= this.#countAt
-      if (this.#counting && isHeard) await this.#count()
+      const isWatched = monitor.running && clock.now() >= this.#countAt
+      if (this.#counting && isWatched) await this.#count()
     } catch (error) {
-      this.#isTold = true
+      this.#isNotified = true
       if (!this.#isStill(era)) return
       if (error instanceof ToolError && /No such file/.test(error.stderr)) {
         this.#report(`table ${this.#own.name} is gone`)
@@ -181,11 +181,11 @@ class TableWatch {
     }
   }
 
-  /** Put off to the next look when the owner writes meanwhile. */
+  /** Put off to the next check when the owner writes meanwhile. */
   async #count(): Promise<void> {
     const { writes } = this.#own
     const args = ['list', 'table', ...this.#own.name.split(' ')]
-    const text = await this.#deps.run('nft', args, { timeoutMs: lookMs })
+    const text = await this.#deps.run('nft', args, { timeoutMs: checkMs })
     const listed = await listedSizes(text)
     if (!this.#own.isPlaced || this.#own.writes !== writes) return
     this.#counting = false

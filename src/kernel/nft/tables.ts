@@ -3,20 +3,20 @@ import type { Protocol } from '../../model/service.ts'
 import type { IpFamily } from '../../util/ip.ts'
 import { type RunTool, ToolError } from '../run-tool.ts'
 
-/** How nft calls things of one family. */
-export interface FamilyWords {
+/** Keywords of nft for one family. */
+export interface FamilyKeywords {
   /** Of tables, and of the header's fields. */
   readonly family: 'ip' | 'ip6'
   readonly addressType: 'ipv4_addr' | 'ipv6_addr'
   readonly icmp: 'icmp' | 'icmpv6'
 }
 
-const words: Readonly<Record<IpFamily, FamilyWords>> = {
+const keywords: Readonly<Record<IpFamily, FamilyKeywords>> = {
   IPv4: { family: 'ip', addressType: 'ipv4_addr', icmp: 'icmp' },
   IPv6: { family: 'ip6', addressType: 'ipv6_addr', icmp: 'icmpv6' },
 }
 
-export const familyWords = (family: IpFamily): FamilyWords => words[family]
+export const familyKeywords = (family: IpFamily): FamilyKeywords => keywords[family]
 
 /**
  * Numbers, not names: nft looks a name up in /etc/protocols, which small images don't have, and
@@ -47,7 +47,7 @@ export const isProbeTable = (name: string): boolean => name.startsWith(probePref
 
 /** `ip usher`, as the commands of nft name a table. */
 export const tableOf = (family: IpFamily, name: string): string =>
-  `${familyWords(family).family} ${name}`
+  `${familyKeywords(family).family} ${name}`
 
 /** The time in its name says when one was left behind. */
 export const probeTable = (family: IpFamily): string => {
@@ -63,7 +63,7 @@ export const listTables = async (
   run: RunTool,
   family: IpFamily,
 ): Promise<ReadonlyMap<string, readonly string[]>> => {
-  const text = await run('nft', ['list', 'chains', familyWords(family).family])
+  const text = await run('nft', ['list', 'chains', familyKeywords(family).family])
   const tables = new Map<string, string[]>()
   let chains: string[] = []
   for (const line of text.split('\n')) {

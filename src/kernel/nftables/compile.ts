@@ -2,7 +2,7 @@ import { clientsPart, guards, disjoint } from '../nft/clients.ts'
 import type { Element } from '../elements/element-changes.ts'
 import type { Part, ChainPart } from '../nft/parts.ts'
 import type { Compiled } from '../nft/wanted-table.ts'
-import { protocolNumber, type FamilyWords, familyWords } from '../nft/tables.ts'
+import { protocolNumber, type FamilyKeywords, familyKeywords } from '../nft/tables.ts'
 import type { ServicePort, Target, Vip, Endpoint } from '../../model/snapshot.ts'
 import { shortHash } from '../../util/short-hash.ts'
 import { joinHostPort, type IpFamily } from '../../util/ip.ts'
@@ -85,11 +85,11 @@ const compileVip = (
 const guard = (
   { sourceRanges }: ServicePort,
   key: string,
-  { words }: Context,
+  { keywords }: Context,
   into: Filled,
 ): void => {
   if (!guards(sourceRanges)) return
-  const part = clientsPart(`${words.family} saddr`, sourceRanges)
+  const part = clientsPart(`${keywords.family} saddr`, sourceRanges)
   into.parts.push(part)
   into.elements.push({ set: 'firewall-ips', key, value: `goto ${part.name}` })
 }
@@ -154,7 +154,7 @@ const maps = {
   'node-port': { prefix: 'node-port-', map: 'nodeport-endpoints' },
 } as const
 
-const protocolWords = { TCP: 'tcp', UDP: 'udp', SCTP: 'sctp' } as const
+const protocolKeywords = { TCP: 'tcp', UDP: 'udp', SCTP: 'sctp' } as const
 
 /** The chain depends on nothing but how many there are; the map has who they are. */
 const sharedPick = (
@@ -164,8 +164,8 @@ const sharedPick = (
   { kind, address, port: dialledPort }: Dialled,
   context: Context,
 ): Pick => {
-  const { family: ip } = context.words
-  const word = protocolWords[protocol]
+  const { family: ip } = context.keywords
+  const word = protocolKeywords[protocol]
   const map = `${maps[kind].map}-${word}`
   const first = firstSlot[role]
   const offset = first === 0 ? '' : ` offset ${first}`
@@ -215,7 +215,7 @@ const ownPick = (
   const name = ownName(role, servicePort, '')
   const marks = markRules(role, context)
   const random = `numgen random mod ${endpoints.length}`
-  const { family: ip } = context.words
+  const { family: ip } = context.keywords
   if (affinityMs === 0) {
     const slots = endpoints.map(({ address, port }, at) => `${at} : ${address} . ${port}`)
     const dnat = `meta l4proto ${protocolNumber[protocol]} dnat ${ip} addr . port to ${random} map { ${slots.join(', ')} }`
@@ -240,7 +240,7 @@ const ownPick = (
 }
 
 /** An endpoint that remembers who was led to it; a client counts again with each connection. */
-const exitOf = (servicePort: ServicePort, endpoint: Endpoint, { words }: Context) => {
+const exitOf = (servicePort: ServicePort, endpoint: Endpoint, { keywords }: Context) => {
   const { protocol, affinityMs } = servicePort
   const { address, port } = endpoint
   // Whole seconds, of which there is at least one.
@@ -250,15 +250,15 @@ const exitOf = (servicePort: ServicePort, endpoint: Endpoint, { words }: Context
     kind: 'set',
     // A set can't change its timeout.
     name: ownName('affinity', servicePort, `${to}/${seconds}s`),
-    definition: `type ${words.addressType}; size ${mostClients}; flags dynamic,timeout; timeout ${seconds}s;`,
+    definition: `type ${keywords.addressType}; size ${mostClients}; flags dynamic,timeout; timeout ${seconds}s;`,
   } as const
   const chain = {
     kind: 'chain',
     name: ownName('endpoint', servicePort, `${to}/${seconds}s`),
     rules: [
       // In a set that is full it goes no further in this rule: the client is served all the same.
-      `update @${set.name} { ${words.family} saddr }`,
-      `meta l4proto ${protocolNumber[protocol]} dnat ${words.family} to ${to}`,
+      `update @${set.name} { ${keywords.family} saddr }`,
+      `meta l4proto ${protocolNumber[protocol]} dnat ${keywords.family} to ${to}`,
     ],
   } as const
   return { set, chain }
@@ -300,7 +300,7 @@ export type Form = 'shared' | 'own'
 export interface Context {
   readonly family: IpFamily
   readonly form: Form
-  readonly words: FamilyWords
+  readonly keywords: FamilyKeywords
   /** The fields of a VIP's key: address, protocol and port. */
   readonly vip: string
   /** Those of a node port's key. */
@@ -328,13 +328,13 @@ export const makeContext = (
   form: Form,
   settings: KernelSettings,
 ): Context => {
-  const words = familyWords(family)
-  const { family: ip } = words
+  const keywords = familyKeywords(family)
+  const { family: ip } = keywords
   const bit = `0x${(2 ** settings.masqueradeBit).toString(16)}`
   return {
     family,
     form,
-    words,
+    keywords,
     vip: `${ip} daddr . meta l4proto . th dport`,
     nodePort: 'meta l4proto . th dport',
     mark: `meta mark set meta mark or ${bit}`,
@@ -376,7 +376,7 @@ const localMatch = (
 
 /** Node ports on loopback are not for the kernel: its answers would come from elsewhere. */
 const toNode = (family: IpFamily, { nodePortCidrs }: KernelSettings): string => {
-  const { family: ip } = familyWords(family)
+  const { family: ip } = familyKeywords(family)
   const loopback = family === 'IPv4' ? '127.0.0.0/8' : '::1'
   const some =
     nodePortCidrs === undefined

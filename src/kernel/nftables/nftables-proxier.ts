@@ -2,7 +2,7 @@ import { listOfServicePorts } from '../../model/service-port-list.ts'
 import type { Problem, ServicePort, Snapshot, Vip } from '../../model/snapshot.ts'
 import type { Clock } from '../../util/clock.ts'
 import type { IpFamily } from '../../util/ip.ts'
-import { Known } from '../keeper/known.ts'
+import { Installed } from '../keeper/installed.ts'
 import type { Monitor } from '../nft/monitor.ts'
 import { elementTexts } from '../nft/element-texts.ts'
 import { OwnTable } from '../nft/own-table.ts'
@@ -13,7 +13,7 @@ import { WantedTable } from '../nft/wanted-table.ts'
 import {
   type KernelSettings,
   type KernelSync,
-  type Look,
+  type InspectCommand,
   type Proxier,
   type ProxierObserver,
   boundClients,
@@ -58,12 +58,12 @@ export class NftablesProxier implements Proxier {
   readonly #deps: NftablesProxierDeps
   readonly #family: IpFamily
   readonly #table: OwnTable
-  readonly #written = new Known<Written>()
+  readonly #written = new Installed<Written>()
   #isClosed = false
   /** Whether the table is to be made anew, for what is in it is not known. */
   #isStrange = false
   /** '' where there is one, or none is asked for. */
-  #whyNoFlowtable = ''
+  #flowtableProblem = ''
 
   constructor(family: IpFamily, deps: NftablesProxierDeps) {
     this.#family = family
@@ -87,8 +87,8 @@ export class NftablesProxier implements Proxier {
 
   /** All Services there are can be written. */
   problems(): readonly Problem[] {
-    const message = this.#whyNoFlowtable
-    return message === '' ? [] : [flowtableProblem(this.#family, message)]
+    const message = this.#flowtableProblem
+    return message === '' ? [] : [noFlowtable(this.#family, message)]
   }
 
   watch(damaged: (what: string) => void): () => void {
@@ -99,13 +99,13 @@ export class NftablesProxier implements Proxier {
       monitor,
       wanted: () => true,
       damaged,
-      onBlind: why => observer.failed(`watching table ${this.#table.name}`, why),
+      onBlind: reason => observer.failed(`watching table ${this.#table.name}`, reason),
     })
   }
 
-  looks(servicePort: ServicePort, vip: Vip): readonly Look[] {
+  inspectCommands(servicePort: ServicePort, vip: Vip): readonly InspectCommand[] {
     const { context } = this.#written.value ?? {}
-    return context ? nftablesLooks(this.#table.name, servicePort, vip, context) : []
+    return context ? nftablesCommands(this.#table.name, servicePort, vip, context) : []
   }
 
   close(): void {
@@ -169,11 +169,11 @@ export class NftablesProxier implements Proxier {
   async #flowtableDevices({
     flowtableDevices,
   }: KernelSettings): Promise<readonly string[]> {
-    this.#whyNoFlowtable = ''
+    this.#flowtableProblem = ''
     if (flowtableDevices.length === 0) return []
     const { run } = this.#deps
-    this.#whyNoFlowtable = await whyNoFlowtable(run, this.#family, flowtableDevices)
-    return this.#whyNoFlowtable === '' ? flowtableDevices : []
+    this.#flowtableProblem = await flowtableProblem(run, this.#family, flowtableDevices)
+    return this.#flowtableProblem === '' ? flowtableDevices : []
   }
 
   async #write(work: 'partial' | 'full', write: () => Promise<void>): Promise<void> {
@@ -250,10 +250,10 @@ type SetDefinition = readonly [kind: 'map' | 'set', text: string]
  * kube-proxy's where they mean the same.
  */
 const setDefinitions = ({
-  words,
+  keywords,
   form,
 }: Context): Readonly<Record<string, SetDefinition>> => {
-  const { family: ip, addressType: address } = words
+  const { family: ip, addressType: address } = keywords
   const vip = `${address} . inet_proto . inet_service`
   const nodePort = 'inet_proto . inet_service'
   return {
@@ -317,8 +317,8 @@ const fixedChains = (context: Context): readonly ChainPart[] => [
 ]
 
 const natChains = (context: Context): readonly ChainPart[] => {
-  const { words, vip, nodePort, toNode, ifLocal, bit } = context
-  const { family: ip } = words
+  const { keywords, vip, nodePort, toNode, ifLocal, bit } = context
+  const { family: ip } = keywords
   const nodePorts = `${nodePort} vmap @service-nodeports`
   const fromNode = `${nodePort} vmap @from-node-nodeports`
   return [
@@ -347,8 +347,8 @@ const natChains = (context: Context): readonly ChainPart[] => {
 }
 
 const filterChains = (context: Context): readonly ChainPart[] => {
-  const { words, vip, nodePort, toNode, serviceCidrs, flowtableDevices } = context
-  const { family: ip } = words
+  const { keywords, vip, nodePort, toNode, serviceCidrs, flowtableDevices } = context
+  const { family: ip } = keywords
   const firewall = [`ct state new ${vip} vmap @firewall-ips`]
   const unserved = `${vip} vmap @no-endpoint-services`
   const unused =
@@ -395,7 +395,7 @@ const flowtableText = (table: string, devices: readonly string[]): string => {
 export const flowRule = `ct state established ct status & dnat != 0 meta l4proto { 6, 17 } flow add @${flowtableName}`
 
 /** '' where there can be one for these devices. Nothing is written. */
-const whyNoFlowtable = async (
+const flowtableProblem = async (
   run: RunTool,
   family: IpFamily,
   devices: readonly string[],
@@ -412,12 +412,12 @@ const whyNoFlowtable = async (
     return ''
   } catch (error) {
     if (!(error instanceof ToolError) || error.failure !== 'failed') throw error
-    return whyText(error)
+    return errorText(error)
   }
 }
 
 /** Without the place in the input, which nobody sees; with what it may mean. */
-const whyText = ({ stderr, message }: ToolError): string => {
+const errorText = ({ stderr, message }: ToolError): string => {
   const line =
     stderr
       .trim()
@@ -428,19 +428,19 @@ const whyText = ({ stderr, message }: ToolError): string => {
     : line
 }
 
-const flowtableProblem = (family: IpFamily, why: string): Problem => ({
+const noFlowtable = (family: IpFamily, reason: string): Problem => ({
   object: 'flowtable',
   field: family,
-  message: `--nftables-flowtable-devices: there is none, because of: ${why}`,
+  message: `--nftables-flowtable-devices: there is none, because of: ${reason}`,
 })
 
 /** By what is written: entries of maps that a packet to the VIP is looked up in, and chains they lead to. */
-const nftablesLooks = (
+const nftablesCommands = (
   table: string,
   servicePort: ServicePort,
   vip: Vip,
   context: Context,
-): readonly Look[] => {
+): readonly InspectCommand[] => {
   const { elements, parts } = compile({ ...servicePort, vips: [vip] }, context)
   // Others are slots of endpoints, which the chain draws from.
   const entries = elements.filter(({ value }) => /^(?:goto |drop$)/.test(value))

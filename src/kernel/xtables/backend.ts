@@ -114,12 +114,12 @@ export const hasTable = async (
 }
 
 /**
- * For a Canary: who is told of changes by iptables-nft. Unlike `nft monitor` it keeps no rules: 2 MB
- * with any number. The kernel tells nobody of iptables-legacy's.
+ * For a Canary: what is notified of changes by iptables-nft. Unlike `nft monitor` it keeps no rules: 2 MB
+ * with any number. The kernel notifies nobody of iptables-legacy's.
  */
-export const toldByNft = (clock: Clock, spawn: SpawnMonitor | undefined) => ({
+export const notifiedByNft = (clock: Clock, spawn: SpawnMonitor | undefined) => ({
   sleeper: spawn && new Sleeper({ clock, spawn, line: ['xtables-monitor', '--event'] }),
-  isTold: ({ backend }: { readonly backend: Backend }) => backend.mode === 'nft',
+  isNotified: ({ backend }: { readonly backend: Backend }) => backend.mode === 'nft',
 })
 
 /** Whether MASQUERADE takes `--random-fully`: iptables from 1.6.2 on. */

@@ -6,7 +6,7 @@ import { readTable, type SavedTable } from './saved.ts'
 import { chainsNow, listed, unlisted } from './table-now.ts'
 import type { Jump } from './wanted.ts'
 import type { Problem } from '../../model/snapshot.ts'
-import { familyWords } from '../nft/tables.ts'
+import { familyKeywords } from '../nft/tables.ts'
 import { ToolError } from '../run-tool.ts'
 
 /** What should be in one table. */
@@ -39,7 +39,7 @@ export const damageIn = async (
   lists: boolean,
 ): Promise<string> => {
   // Together: each look is a few processes that start, and what is wrong is not served until then.
-  const looks = tables.map(async ({ name, jumps, chains, more }) => {
+  const checks = tables.map(async ({ name, jumps, chains, more }) => {
     const asked = [
       ...new Set(jumps.map(({ chain }) => chain)),
       ...chains.map(each =>
@@ -58,7 +58,7 @@ export const damageIn = async (
       (sizes ? compared(name, more, sizes, Infinity, 'chain ') : '')
     )
   })
-  return (await Promise.all(looks)).find(wrong => wrong !== '') ?? ''
+  return (await Promise.all(checks)).find(wrong => wrong !== '') ?? ''
 }
 
 const compared = (
@@ -90,7 +90,7 @@ export class Unreadable {
     { name, partial }: Pick<SavedTable, 'name' | 'partial'>,
   ): void {
     if (partial === undefined) return
-    const table = `table ${familyWords(family).family} ${name}`
+    const table = `table ${familyKeywords(family).family} ${name}`
     this.#problems.set(name, {
       object: `iptables ${table}`,
       field: partial.unreadable.join(', '),

@@ -1,5 +1,5 @@
 import { listedSizes } from '../nft/own-table.ts'
-import { familyWords, listTables, tableOf } from '../nft/tables.ts'
+import { familyKeywords, listTables, tableOf } from '../nft/tables.ts'
 import { ToolError } from '../run-tool.ts'
 import type { Backend } from './backend.ts'
 import type { SavedRule } from './saved.ts'
@@ -25,7 +25,7 @@ export const chainSizes = async (
   table: string,
 ): Promise<ReadonlyMap<string, number> | undefined> => {
   if (mode === 'legacy') return undefined
-  const args = ['list', 'table', familyWords(family).family, table]
+  const args = ['list', 'table', familyKeywords(family).family, table]
   return run('nft', args).then(listedSizes, ifNft)
 }
 
@@ -54,7 +54,7 @@ export const rulesByNft = (
     const text = isBare && jump !== undefined ? textOf(jump) : shown
     return { chain, target, text, comment: '', isBare, sets: [], handle }
   }
-  const args = ['-a', 'list', 'chain', familyWords(family).family, table, chain]
+  const args = ['-a', 'list', 'chain', familyKeywords(family).family, table, chain]
   return run('nft', args).then(
     text => Array.from(text.matchAll(rulePattern), savedRule),
     ifNft,

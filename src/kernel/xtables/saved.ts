@@ -65,20 +65,20 @@ export const readTable = async (
 }
 
 export const parseRule = (text: string): SavedRule => {
-  const words: readonly string[] = text.match(/"(?:[^"\\]|\\.)*"|\S+/g) ?? []
+  const tokens: readonly string[] = text.match(/"(?:[^"\\]|\\.)*"|\S+/g) ?? []
   const after = (flag: string): string => {
-    const at = words.indexOf(flag)
-    return at === -1 ? '' : (words[at + 1] ?? '')
+    const at = tokens.indexOf(flag)
+    return at === -1 ? '' : (tokens[at + 1] ?? '')
   }
   const target = after('-j') || after('-g')
   return {
-    chain: words[0] ?? '',
+    chain: tokens[0] ?? '',
     text,
     target,
     comment: after('--comment').replace(/^"(.*)"$/, '$1'),
-    isBare: words.length === 3,
-    sets: words.flatMap((word, index) =>
-      words[index - 1] === '--match-set' ? [word] : [],
+    isBare: tokens.length === 3,
+    sets: tokens.flatMap((token, index) =>
+      tokens[index - 1] === '--match-set' ? [token] : [],
     ),
   }
 }

@@ -117,19 +117,19 @@ export const chainsNow = async (
   const there = hidden.filter(
     chain => isBuiltIn(chain) || names?.includes(chain) === true,
   )
-  const looks: HiddenChain[] = []
+  const hiddenChains: HiddenChain[] = []
   for (const chain of there)
-    looks.push(await hiddenChain(backend, name, chain, jumps, all))
-  if (looks.length === 0) return table
+    hiddenChains.push(await hiddenChain(backend, name, chain, jumps, all))
+  if (hiddenChains.length === 0) return table
   const made = there.filter(chain => !isBuiltIn(chain)).map(chain => [chain, 1] as const)
   return {
     name,
     builtIn: new Set([...table.builtIn, ...there]),
     chains: new Map([...table.chains, ...made]),
-    rules: [...table.rules, ...looks.flatMap(({ rules }) => rules)],
+    rules: [...table.rules, ...hiddenChains.flatMap(({ rules }) => rules)],
     partial: {
       unreadable: there,
-      unsure: looks.filter(({ isSure }) => !isSure).map(({ chain }) => chain),
+      unsure: hiddenChains.filter(({ isSure }) => !isSure).map(({ chain }) => chain),
     },
   }
 }
@@ -188,9 +188,9 @@ const hiddenChain = async (
   let isSure = true
   const rest = texts.filter(each => !found.has(each))
   const together = await isThere(backend, table, rest)
-  const isTold = together === true || rest.length === 1
+  const isDecided = together === true || rest.length === 1
   for (const text of rest) {
-    const answer = isTold ? together : await isThere(backend, table, [text])
+    const answer = isDecided ? together : await isThere(backend, table, [text])
     if (answer === true) asked.push(parseRule(text))
     isSure &&= answer !== undefined
   }

@@ -56,10 +56,10 @@ const mostCharacters = 300
  */
 export const explained = (error: unknown, input: string): unknown => {
   if (!(error instanceof ToolError)) return error
-  const said = /(?:at line: |^line |: line )(\d+)/m.exec(error.stderr)
-  if (said === null) return error
-  const number = Number(said[1])
-  const what = error.stderr.slice(said.index).replace(/^: /, '').split('\n')[0] ?? ''
+  const reported = /(?:at line: |^line |: line )(\d+)/m.exec(error.stderr)
+  if (reported === null) return error
+  const number = Number(reported[1])
+  const what = error.stderr.slice(reported.index).replace(/^: /, '').split('\n')[0] ?? ''
   const shown = linesAround(input, number).map(
     ([at, line]) =>
       `${at === number ? '>' : ' '} ${at}: ${line.slice(0, mostCharacters)}`,

@@ -4,7 +4,7 @@ import type { AccessBatch } from '../../relay/relay.ts'
 import type { Clock } from '../../util/clock.ts'
 import { type Log, standardOutput } from '../log.ts'
 import type { LogOutput } from '../log-output.ts'
-import { FileSink, type LineSink, type SayTrouble, SyslogSink } from './sink.ts'
+import { FileSink, type LineSink, type ReportTrouble, SyslogSink } from './sink.ts'
 
 export interface AccessLogDeps {
   readonly log: Log
@@ -28,7 +28,7 @@ export class AccessLog {
   readonly #deps: AccessLogDeps
   readonly #sinks = new Map<string, LineSink>()
   readonly #troubles = new Map<string, string>()
-  #lostSaidAt = -Infinity
+  #lostReportedAt = -Infinity
 
   constructor(deps: AccessLogDeps) {
     this.#deps = deps
@@ -83,22 +83,22 @@ export class AccessLog {
   }
 
   #open(to: string): LineSink | undefined {
-    const sink: LineSink | undefined = this.#sinkOf(to, why => {
+    const sink: LineSink | undefined = this.#sinkOf(to, reason => {
       // While it ends nobody wants it any more.
-      if (this.#sinks.get(to) === sink) this.#troubled(to, why)
+      if (this.#sinks.get(to) === sink) this.#troubled(to, reason)
     })
     if (sink !== undefined) this.#sinks.set(to, sink)
     return sink
   }
 
-  #sinkOf(to: string, say: SayTrouble): LineSink | undefined {
+  #sinkOf(to: string, report: ReportTrouble): LineSink | undefined {
     const { clock, stdout = standardOutput } = this.#deps
     const place = readLogDestination(to)
     if (place === undefined) return undefined
     if (place.kind === 'stdout') return stdoutSink(stdout())
     return place.kind === 'file'
-      ? new FileSink(place.path, clock, say)
-      : new SyslogSink(place.address, place.port, clock, say)
+      ? new FileSink(place.path, clock, report)
+      : new SyslogSink(place.address, place.port, clock, report)
   }
 
   #troubled(to: string, why: string): void {
@@ -123,13 +123,13 @@ export class AccessLog {
   #lostBefore(servicePort: string, lines: number): void {
     const { log, clock } = this.#deps
     this.#lost(servicePort, lines)
-    if (clock.now() - this.#lostSaidAt < lostEveryMs) return
-    this.#lostSaidAt = clock.now()
+    if (clock.now() - this.#lostReportedAt < lostEveryMs) return
+    this.#lostReportedAt = clock.now()
     log.warn({ servicePort, lines }, 'lines of the access log were lost in the relay')
   }
 }
 
-/** Its own log is there too, and what can't be written is said by that. */
+/** Its own log is there too, and what can't be written is reported by that. */
 const stdoutSink = (output: Pick<LogOutput, 'write'>): LineSink => ({
   write: (text, lines, lost) => output.write(text, () => lost(lines)),
   reopen: () => {},

@@ -8,7 +8,7 @@ import { messageOf, errorCode } from '../../util/usher-error.ts'
 import { syslogText } from '../../relay/access-log/time-text.ts'
 /** One destination of the access log. Nothing of it ever waits, but for `end`. */
 export interface LineSink {
-  /** Whole lines, so many. `lost` is told how many of them could not be written, now or later. */
+  /** Whole lines, so many. `lost` is given how many of them could not be written, now or later. */
   write(text: string, lines: number, lost: (lines: number) => void): void
   /** Looks whether another file is at its path. */
   reopen(): void
@@ -17,7 +17,7 @@ export interface LineSink {
 }
 
 /** Why it can't be written now, in words; '' when it can again. Said when that changes. */
-export type SayTrouble = (why: string) => void
+export type ReportTrouble = (reason: string) => void
 
 /** Bytes that may wait for a destination that does not take them. */
 export const mostWaitingBytes = 16 * 1024 * 1024
@@ -80,8 +80,8 @@ const loseLines = (
 /** What comes within so many milliseconds is written together, or up to so many bytes. */
 const gatherMs = 20
 const gatherBytes = 64 * 1024
-/** Milliseconds between two looks whether the path leads to another file. */
-const lookMs = 3000
+/** Milliseconds between two checks whether the path leads to another file. */
+const checkMs = 3000
 /** And until a write is tried again: to a reader that is slow, and after an error. */
 const slowMs = 50
 const failedMs = 1000
@@ -112,23 +112,23 @@ interface Current {
 export class FileSink implements LineSink {
   readonly #path: string
   readonly #clock: Clock
-  readonly #say: SayTrouble
+  readonly #report: ReportTrouble
   readonly #queue = new LineQueue()
   #current: Current | undefined
   #file: FileHandle | undefined
   /** Which file that is. */
   #identity = ''
-  #lookedAt = -Infinity
+  #checkedAt = -Infinity
   #trouble = ''
   #isBusy = false
   #isOver = false
   #timer: Timer | undefined
   #idle: (() => void) | undefined
 
-  constructor(path: string, clock: Clock, say: SayTrouble) {
+  constructor(path: string, clock: Clock, report: ReportTrouble) {
     this.#path = path
     this.#clock = clock
-    this.#say = say
+    this.#report = report
     // Also without a line: what is wrong with it is known at the start.
     void this.#run()
   }
@@ -144,7 +144,7 @@ export class FileSink implements LineSink {
   }
 
   reopen(): void {
-    this.#lookedAt = -Infinity
+    this.#checkedAt = -Infinity
     void this.#run()
   }
 
@@ -175,10 +175,10 @@ export class FileSink implements LineSink {
   async #run(): Promise<void> {
     if (this.#isBusy || this.#isOver) return
     this.#isBusy = true
-    let next = lookMs
+    let next = checkMs
     try {
       do {
-        await this.#look()
+        await this.#checkFile()
         await this.#writeSome()
       } while (!this.#isEmpty && !this.#isOver)
       this.#troubled('')
@@ -194,10 +194,10 @@ export class FileSink implements LineSink {
   }
 
   /** Opens the file, or the one that has taken its place. */
-  async #look(): Promise<void> {
+  async #checkFile(): Promise<void> {
     const now = this.#clock.now()
-    if (this.#file !== undefined && now - this.#lookedAt < lookMs) return
-    this.#lookedAt = now
+    if (this.#file !== undefined && now - this.#checkedAt < checkMs) return
+    this.#checkedAt = now
     if (this.#file !== undefined) {
       const there = await stat(this.#path).catch(() => undefined)
       if (there !== undefined && identityOf(there) === this.#identity) return
@@ -227,14 +227,14 @@ export class FileSink implements LineSink {
     const code = errorCode(error as Error)
     if (this.#file === undefined || code === 'EPIPE') {
       await this.#close()
-      this.#troubled(whyNotOpened(this.#path, code, error))
+      this.#troubled(openProblem(this.#path, code, error))
     } else this.#troubled(messageOf(error))
   }
 
-  #troubled(why: string): void {
-    if (why === this.#trouble) return
-    this.#trouble = why
-    this.#say(why)
+  #troubled(reason: string): void {
+    if (reason === this.#trouble) return
+    this.#trouble = reason
+    this.#report(reason)
   }
 
   /** A line that was begun in a file does not go on in another one. */
@@ -286,7 +286,7 @@ const after = (waiting: readonly Waiting[], count: number): readonly Waiting[] =
 const identityOf = ({ dev, ino }: Stats): string => `${dev} ${ino}`
 
 /** Why a file can't be written, in words, with what helps. */
-const whyNotOpened = (path: string, code: string, error: unknown): string => {
+const openProblem = (path: string, code: string, error: unknown): string => {
   switch (code) {
     case 'ENOENT':
       return `there is no directory ${dirname(path)}; make it`
@@ -324,7 +324,7 @@ const priority = 16 * 8 + 6
  */
 export class SyslogSink implements LineSink {
   readonly #clock: Clock
-  readonly #say: SayTrouble
+  readonly #report: ReportTrouble
   readonly #socket: Socket
   readonly #queue = new LineQueue()
   #isConnected = false
@@ -338,9 +338,9 @@ export class SyslogSink implements LineSink {
   #lastLost: (lines: number) => void = () => {}
   #idle: (() => void) | undefined
 
-  constructor(address: string, port: number, clock: Clock, say: SayTrouble) {
+  constructor(address: string, port: number, clock: Clock, report: ReportTrouble) {
     this.#clock = clock
-    this.#say = say
+    this.#report = report
     this.#socket = createSocket(address.includes(':') ? 'udp6' : 'udp4')
     this.#socket.on('error', error =>
       this.#isConnected
@@ -390,14 +390,14 @@ export class SyslogSink implements LineSink {
       for (const { text, lost } of this.#queue.take()) {
         this.#lastLost = lost
         const bytes = messages(text)
-        const told = (error: Error | null): void => {
+        const onSent = (error: Error | null): void => {
           // The one that was refused went before.
           if (error) this.#refused(error, errorCode(error) === 'ECONNREFUSED' ? 2 : 1)
         }
         for (let at = 0; at < bytes.length;) {
           const end = bytes.indexOf(lineEnd, at)
           if (this.#isOver) lost(1)
-          else this.#socket.send(bytes, at, end - at, told)
+          else this.#socket.send(bytes, at, end - at, onSent)
           at = end + 1
           sent += 1
           if (sent % together === 0) await new Promise(setImmediate)
@@ -423,16 +423,16 @@ export class SyslogSink implements LineSink {
     )
   }
 
-  #troubled(why: string): void {
+  #troubled(reason: string): void {
     this.#clock.clearTimeout(this.#well)
     this.#well = this.#clock.setTimeout(() => {
       this.#trouble = ''
-      this.#say('')
+      this.#report('')
     }, wellMs)
     this.#well.unref?.()
-    if (why === this.#trouble) return
-    this.#trouble = why
-    this.#say(why)
+    if (reason === this.#trouble) return
+    this.#trouble = reason
+    this.#report(reason)
   }
 }
 

@@ -1,6 +1,6 @@
 import { countsPerRow } from '../../page/wire.ts'
 
-/** A row's place, with the look at which each part of it last changed. */
+/** A row's place, with the snapshot in which each part of it last changed. */
 interface Slot {
   /** '' while nobody has it. */
   identity: string
@@ -18,7 +18,7 @@ interface Slot {
 const pieceChars = 48 * 1024
 
 /**
- * The rows of the page as of the last look, so that each viewer can be told what has changed since it
+ * The rows of the page as of the last snapshot, so that each viewer can be sent what has changed since it
  * was last told. Looks are numbered from 1. A place that is free is taken again: whoever gets it has
  * another text, which says so.
  */
@@ -27,46 +27,46 @@ export class LiveRows {
   readonly #places = new Map<string, number>()
   readonly #free: number[] = []
 
-  /** Whether a row is made of the same objects as when it was seen last, and so is the same at this look. */
-  isSame(look: number, identity: string, madeOf: readonly unknown[]): boolean {
+  /** Whether a row is made of the same objects as when it was seen last, and so is the same in this snapshot. */
+  isSame(number: number, identity: string, madeOf: readonly unknown[]): boolean {
     const place = this.#places.get(identity)
     const slot = place === undefined ? undefined : this.#slots[place]
     if (slot === undefined || madeOf.length === 0) return false
     if (!madeOf.every((part, i) => part === slot.madeOf[i])) return false
-    slot.seenAt = look
+    slot.seenAt = number
     return true
   }
 
-  /** `text` and `counts` of a row, at this look, and what it is made of, for `isSame`. */
+  /** `text` and `counts` of a row, in this snapshot, and what it is made of, for `isSame`. */
   see(
-    look: number,
+    number: number,
     identity: string,
     text: string,
     counts: readonly number[],
     madeOf: readonly unknown[] = [],
   ): void {
     const slot = this.#slotOf(identity)
-    slot.seenAt = look
+    slot.seenAt = number
     slot.madeOf = madeOf
-    if (slot.text !== text) [slot.text, slot.textAt] = [text, look]
+    if (slot.text !== text) [slot.text, slot.textAt] = [text, number]
     if (slot.countsAt > 0 && counts.every((count, i) => count === slot.counts[i])) return
     slot.counts = counts
-    slot.countsAt = look
+    slot.countsAt = number
   }
 
-  /** The look is over: what it has not seen is gone. */
-  seen(look: number): void {
+  /** The snapshot is complete: what it has not seen is gone. */
+  seen(number: number): void {
     for (const [place, slot] of this.#slots.entries()) {
-      if (slot.seenAt === look || slot.identity === '') continue
+      if (slot.seenAt === number || slot.identity === '') continue
       this.#places.delete(slot.identity)
-      this.#slots[place] = { ...nobody, textAt: look }
+      this.#slots[place] = { ...nobody, textAt: number }
       this.#free.push(place)
     }
   }
 
-  /** Events, in pieces, that tell of the looks after `since` up to `look`. */
-  *changes(since: number, look: number): Generator<string> {
-    const isNew = (at: number): boolean => at > since && at <= look
+  /** Events, in pieces, for the snapshots after `since` up to `number`. */
+  *changes(since: number, number: number): Generator<string> {
+    const isNew = (at: number): boolean => at > since && at <= number
     yield* events('gone', this.#gone(isNew))
     yield* events('rows', this.#texts(isNew))
     yield* events('counts', this.#counts(isNew))

@@ -1,6 +1,6 @@
 import type { VipPlacement } from '../../capture/capture.ts'
 import type { ServicePort, Vip } from '../../model/snapshot.ts'
-import { endpointState, isUsable, whyNotUsed } from '../../page/endpoint-words.ts'
+import { endpointState, isUsable, unusedReason } from '../../page/endpoint-words.ts'
 import type { RowState, RowText } from '../../page/wire.ts'
 import type { ListenerStats } from '../../relay/relay.ts'
 import { joinHostPort } from '../../util/ip.ts'
@@ -79,7 +79,7 @@ interface Found {
 export const isPlain = ([{ endpoints, reachable }, , listener, orders]: Entry): boolean =>
   reachable.length === endpoints.length &&
   orders.length === 0 &&
-  listener?.endpoints.some(({ resting }) => resting) !== true
+  listener?.endpoints.some(({ coolingDown }) => coolingDown) !== true
 
 /** Looks closer only where an endpoint is missing. */
 const endpointsOf = (entry: Entry): Found => {
@@ -93,7 +93,7 @@ const endpointsOf = (entry: Entry): Found => {
   const texts = named
     .slice(0, mostNamed)
     .map(one =>
-      [one.endpoint, endpointState(one), whyNotUsed(one)].filter(Boolean).join(' '),
+      [one.endpoint, endpointState(one), unusedReason(one)].filter(Boolean).join(' '),
     )
   const more = named.length - texts.length
   return {

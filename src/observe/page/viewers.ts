@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { PassThrough, type Readable } from 'node:stream'
 import { existsSync, readdirSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
-import { forPeople, count, heardText } from '../../page/format.ts'
+import { forPeople, count, lastReadText } from '../../page/format.ts'
 import { takenEveryMs, type Head, type Tick } from '../../page/wire.ts'
 import { type Timer, type Clock, orAborted, wait } from '../../util/clock.ts'
 import { pacer, forEachYielding } from '../../util/list-diff.ts'
@@ -21,7 +21,7 @@ import { isPlain, rowText } from './row-text.ts'
 import { shortHash } from '../../util/short-hash.ts'
 import { type Answer, plain, type Route, type Routes } from '../admin-routes.ts'
 
-export interface ViewersDeps extends LiveLookDeps {
+export interface ViewersDeps extends LiveSnapshotDeps {
   readonly log: Pick<Log, 'error' | 'warn'>
 }
 
@@ -34,8 +34,8 @@ const mostWaiting = 64 * 1024
  * its host is gone. Only the page can say it: kernels take megabytes for who reads nothing.
  */
 const untakenMs = 4 * takenEveryMs
-/** Who has the places is said once in so long. */
-const sayWhoEveryMs = 60_000
+/** Who has the places is logged once in so long. */
+const logWhoEveryMs = 60_000
 
 interface Viewer {
   readonly out: PassThrough
@@ -47,16 +47,16 @@ interface Viewer {
 }
 
 /**
- * Who watches the page. Each is told at its own pace what has changed since it was last told, so that
- * one who reads slowly skips looks and costs no memory. While there is nobody nothing is looked at.
+ * Who watches the page. Each is sent at its own pace what has changed since it was last sent, so that
+ * one who reads slowly skips snapshots and costs no memory. While there is nobody none is taken.
  */
 export class Viewers {
   readonly #deps: ViewersDeps
   /** By names that only they know. */
   readonly #open = new Map<string, Viewer>()
-  #look: LiveLook | undefined
+  #snapshot: LiveSnapshot | undefined
   #stop = new AbortController()
-  #saidWhoAt = -Infinity
+  #loggedWhoAt = -Infinity
 
   constructor(deps: ViewersDeps) {
     this.#deps = deps
@@ -64,13 +64,13 @@ export class Viewers {
 
   /** What was found a moment ago, if somebody watches. */
   get latest(): StatusInput | undefined {
-    return this.#look?.input
+    return this.#snapshot?.input
   }
 
   /** One more: what it is to read; undefined when there are as many as may be. */
   join(client: string): Readable | undefined {
     if (this.#open.size >= mostViewers) {
-      this.#sayWho(client)
+      this.#logWho(client)
       return undefined
     }
     const id = randomUUID()
@@ -78,8 +78,8 @@ export class Viewers {
     const viewer: Viewer = { out, client, since: this.#deps.clock.now(), cut: undefined }
     this.#open.set(id, viewer)
     out.once('close', () => this.#leaves(id, viewer))
-    const look = (this.#look ??= this.#begin())
-    void this.#tell(id, viewer, look)
+    const snapshot = (this.#snapshot ??= this.#begin())
+    void this.#send(id, viewer, snapshot)
     return out
   }
 
@@ -98,26 +98,26 @@ export class Viewers {
   }
 
   /** In the log, not to who is refused: that may be anybody. */
-  #sayWho(refused: string): void {
+  #logWho(refused: string): void {
     const { clock, log } = this.#deps
     const now = clock.now()
-    if (now - this.#saidWhoAt < sayWhoEveryMs) return
-    this.#saidWhoAt = now
+    if (now - this.#loggedWhoAt < logWhoEveryMs) return
+    this.#loggedWhoAt = now
     const viewers = [...this.#open.values()].map(
       ({ client, since }) => `${client} for ${forPeople(now - since)}`,
     )
     log.warn({ client: refused, viewers }, 'the live page has as many viewers as may be')
   }
 
-  #begin(): LiveLook {
-    const look = new LiveLook(this.#deps)
+  #begin(): LiveSnapshot {
+    const snapshot = new LiveSnapshot(this.#deps)
     this.#stop = new AbortController()
-    look.run(this.#stop.signal).catch((err: unknown) => {
+    snapshot.run(this.#stop.signal).catch((err: unknown) => {
       this.#deps.log.error({ err }, 'the live page could not be made; it is tried again')
       // They come again after a while.
       for (const { out } of this.#open.values()) out.destroy()
     })
-    return look
+    return snapshot
   }
 
   #leaves(id: string, { cut }: Viewer): void {
@@ -125,10 +125,10 @@ export class Viewers {
     this.#open.delete(id)
     if (this.#open.size > 0) return
     this.#stop.abort()
-    this.#look = undefined
+    this.#snapshot = undefined
   }
 
-  async #tell(id: string, viewer: Viewer, look: LiveLook): Promise<void> {
+  async #send(id: string, viewer: Viewer, snapshot: LiveSnapshot): Promise<void> {
     const { out } = viewer
     const gone = new AbortController()
     out.once('close', () => gone.abort())
@@ -142,10 +142,10 @@ export class Viewers {
     try {
       await write(`retry: 2000\n\n${event('begin', JSON.stringify(id))}`)
       for (let since = 0; ;) {
-        const { number } = look
-        for (const piece of look.changes(since, number)) await write(piece)
+        const { number } = snapshot
+        for (const piece of snapshot.changes(since, number)) await write(piece)
         since = number
-        await orAborted(look.later(number), gone.signal)
+        await orAborted(snapshot.later(number), gone.signal)
       }
     } catch {
       // It has left, or was made to.
@@ -154,27 +154,27 @@ export class Viewers {
   }
 }
 
-interface LiveLookDeps {
+interface LiveSnapshotDeps {
   /** All there is to know now; the relay is asked for it. */
   readonly status: () => Promise<StatusInput>
   readonly clock: Clock
 }
 
-/** Milliseconds from the end of a look to the next one. */
+/** Milliseconds from the end of a snapshot to the next one. */
 const everyMs = 1000
 
-/** Looks at everything once a second, for all who watch; a slice at a time. */
-class LiveLook {
-  readonly #deps: LiveLookDeps
+/** Takes a snapshot of everything once a second, for all viewers; a slice at a time. */
+class LiveSnapshot {
+  readonly #deps: LiveSnapshotDeps
   readonly #rows = new LiveRows()
-  /** Of the last look that is complete; 0: there was none. */
+  /** Of the last snapshot that is complete; 0: there was none. */
   #number = 0
   #head = { json: '', changedAt: 0 }
   #tick = ''
   #taken = new Deferred<void>()
   #input: StatusInput | undefined
 
-  constructor(deps: LiveLookDeps) {
+  constructor(deps: LiveSnapshotDeps) {
     this.#deps = deps
   }
 
@@ -182,17 +182,17 @@ class LiveLook {
     return this.#number
   }
 
-  /** What the last look has found. */
+  /** What the last snapshot was made of. */
   get input(): StatusInput | undefined {
     return this.#input
   }
 
-  /** Resolves when there is a look later than `number`. */
+  /** Resolves when there is a snapshot later than `number`. */
   async later(number: number): Promise<void> {
     if (this.#number <= number) await this.#taken.promise
   }
 
-  /** Until `signal` aborts. Rejects when a look fails. */
+  /** Until `signal` aborts. Rejects when a snapshot fails. */
   async run(signal: AbortSignal): Promise<void> {
     const watch = new ProcessWatch()
     try {
@@ -208,7 +208,7 @@ class LiveLook {
     }
   }
 
-  /** Events that tell one who was told of `since` last of the look `number`. */
+  /** Events for one that was sent `since` last, up to the snapshot `number`. */
   *changes(since: number, number: number): Generator<string> {
     if (this.#head.changedAt > since) yield event('head', this.#head.json)
     yield* this.#rows.changes(since, number)
@@ -219,9 +219,9 @@ class LiveLook {
     const { status, clock } = this.#deps
     const number = this.#number + 1
     const input = await status()
-    const look = { at: Math.round(clock.now()), now: Date.now(), failedListeners: 0 }
+    const tick = { at: Math.round(clock.now()), now: Date.now(), failedListeners: 0 }
     await forEachYielding(await entriesInTurn(input), entry => {
-      look.failedListeners += failedBinds(entry)
+      tick.failedListeners += failedBinds(entry)
       const [{ family, key }] = entry
       const identity = `${family} ${key}`
       // What checks say of an endpoint that is missing may change by itself.
@@ -233,7 +233,7 @@ class LiveLook {
     this.#rows.seen(number)
     const json = JSON.stringify(pageHead(input))
     if (json !== this.#head.json) this.#head = { json, changedAt: number }
-    this.#tick = JSON.stringify(pageTick(input, await watch.read(), look))
+    this.#tick = JSON.stringify(pageTick(input, await watch.read(), tick))
     this.#input = input
     this.#number = number
   }
@@ -296,7 +296,7 @@ const healthSentence = (input: StatusInput, now: number): string => {
   const { verdict, why, about: rest } = pageHead(input)
   const { name, lastGoodAt } = input.source
   const reasons = why.length === 0 ? '' : `: ${why.join('; ')}`
-  return `${verdict}${reasons}. ${rest}; ${heardText(name, lastGoodAt, now)}.`
+  return `${verdict}${reasons}. ${rest}; ${lastReadText(name, lastGoodAt, now)}.`
 }
 
 const ms = (seconds: number | undefined): number =>
@@ -306,12 +306,12 @@ const ms = (seconds: number | undefined): number =>
 const pageTick = (
   input: StatusInput,
   figures: ProcessFigures,
-  look: Pick<Tick, 'at' | 'now' | 'failedListeners'>,
+  tick: Pick<Tick, 'at' | 'now' | 'failedListeners'>,
 ): Tick => {
   const { startedAt, stats, health, source } = input
   const { fds, acceptPaused, workers = [], restarts = 0 } = stats
   return {
-    ...look,
+    ...tick,
     startedAt,
     heardAt: source.lastGoodAt ?? null,
     appliedAt: health.lastUpdated ?? null,

@@ -17,12 +17,12 @@ import {
   type FamilyProbes,
   joinProbes,
   probeFamilies,
-  whyUnusable,
+  unusableReasons,
   type Probe,
 } from '../../kernel/probe.ts'
 import { isProbeTable, tableName, afterIptables } from '../../kernel/nft/tables.ts'
 import { hostKinds } from '../../kernel/cleanup/host-kinds.ts'
-import type { InUse } from '../../kernel/cleanup/in-use.ts'
+import type { KeptObjects } from '../../kernel/cleanup/kept-objects.ts'
 import { isCaptureChain } from '../../kernel/xtables/kube-chains.ts'
 import { inForce, removeLeftovers } from '../remove-leftovers.ts'
 import { KeptAddresses } from '../../capture/kept-addresses.ts'
@@ -134,7 +134,7 @@ const alone = (
   })
   const removeOthers = async (): Promise<readonly Problem[]> => {
     const object = `capture ${name}`
-    const kinds = hostKinds(inUseByCaptures(deps.setup), system.tools.run)
+    const kinds = hostKinds(keptForCaptures(deps.setup), system.tools.run)
     return [
       ...inForce(object, await withOtherTables(deps, name, 'remove', before)),
       ...(await removeLeftovers(log, { object, kinds, before })),
@@ -153,7 +153,7 @@ const alone = (
 const noLock: HostLock = { acquire: async () => true, release: async () => {} }
 
 /** All that is left then is of the kernel modes, Usher's or kube-proxy's. */
-const inUseByCaptures = (setup: CaptureDeps['setup']): Partial<InUse> => ({
+const keptForCaptures = (setup: CaptureDeps['setup']): Partial<KeptObjects> => ({
   chain: (_table, chain) => isCaptureChain(chain),
   nftablesTable: name => name === tableName || isProbeTable(name),
   captures: true,
@@ -226,14 +226,14 @@ const rulesCapture = (
     clock,
     resync: deps.resync,
     object: `capture ${tables.name}`,
-    unusable: whyUnusable(probes),
+    unusable: unusableReasons(probes),
     probe: family => probeRules(system, tables, family),
   })
   const listen = new ListenCapture({
     mode: 'none',
     proxyKind: tables.name,
     proxyAddress: family => {
-      const reason = families.whyNot(family)
+      const reason = families.problemOf(family)
       return reason === '' ? { address: proxyAddressOf[family] } : { reason }
     },
     proxyPortRange: options.proxyPortRange,
@@ -259,7 +259,7 @@ const rulesCapture = (
     repaired: repairLog(log, 'addresses'),
     resync: deps.resync,
   })
-  const said = captureLog(log, tables.name)
+  const captureEvents = captureLog(log, tables.name)
   return new RuleCapture({
     clock,
     tables,
@@ -289,8 +289,8 @@ const rulesCapture = (
     left: async family => (deps.isBesideKernelMode ? [] : udpVipsLeft(runTool, family)),
     keepRules: options.keepRules ?? false,
     resync: deps.resync,
-    observers: [deps.metrics, said],
-    failed: (what, why) => said.failed(what, why),
+    observers: [deps.metrics, captureEvents],
+    failed: (what, why) => captureEvents.failed(what, why),
   })
 }
 
@@ -320,8 +320,8 @@ interface CaptureDeps extends Pick<
 
 interface HostSystemDeps {
   readonly clock: Clock
-  /** For now damage to the rules would not be noticed, because of `why`. */
-  readonly onBlind?: (why: string) => void
+  /** For now damage to the rules would not be noticed, because of `reason`. */
+  readonly onBlind?: (reason: string) => void
   /** As `process.platform`. */
   readonly platform?: string
   /** See CaptureDeps. */
@@ -402,7 +402,7 @@ const withOtherTables = async (
       const isMissing = error instanceof ToolError && error.failure === 'missing'
       if ((isMissing && tables.name !== before) || isUnsupported(error)) return []
       const what = `rules of capture ${tables.name}, ${family}`
-      return [{ what, why: (error as Error).message }]
+      return [{ what, reason: (error as Error).message }]
     }
   }
   // Clients wait meanwhile.

@@ -27,9 +27,9 @@ export interface ControlDeps {
   readonly options: Pick<ProxyOptions, 'kernel'>
   readonly orders: OperatorOrders
   readonly reconciler: Pick<Reconciler, 'snapshots' | 'applied'>
-  readonly mode: Pick<Mode, 'name' | 'placements' | 'looks'>
+  readonly mode: Pick<Mode, 'name' | 'placements' | 'inspectCommands'>
   /** In a kernel mode of those Services that it does not carry; undefined where there are none. */
-  readonly relay: () => Pick<Relay, 'ask'> | undefined
+  readonly relay: () => Pick<Relay, 'query'> | undefined
   readonly around: Surroundings
 }
 
@@ -38,7 +38,7 @@ export interface Surroundings {
   readonly place: () => Place
   readonly nodeClients: () => NodeClients
   readonly checkOf: CheckOf
-  readonly connectTime: Pick<ConnectTimePart, 'looks'>
+  readonly connectTime: Pick<ConnectTimePart, 'inspectCommands'>
 }
 
 export type Handler<C extends ControlCommand> = (
@@ -128,7 +128,7 @@ function* textsOf(items: readonly unknown[]): Generator<string> {
   for (const item of items) yield JSON.stringify(item)
 }
 
-const bad = (why: string): Refusal => new Refusal(400, 'BAD_REQUEST', why)
+const bad = (reason: string): Refusal => new Refusal(400, 'BAD_REQUEST', reason)
 
 const jsonOf = (body: string): unknown => {
   try {
@@ -154,8 +154,8 @@ const faultOf = ({ type, expected, message }: v.BaseIssue<unknown>): string => {
 /** Throws in the kernel modes; `what` can't be done there, in words. */
 export const needsUserspace = ({ mode: { name } }: ControlDeps, what: string): void => {
   if (name === 'userspace') return
-  const why = `in ${name} mode the kernel forwards connections, and ${what}; --proxy-mode userspace can`
-  throw new Refusal(409, 'KERNEL_MODE', why)
+  const reason = `in ${name} mode the kernel forwards connections, and ${what}; --proxy-mode userspace can`
+  throw new Refusal(409, 'KERNEL_MODE', reason)
 }
 
 /** The same, but where a relay carries some Services of a kernel mode. */

@@ -11,7 +11,7 @@ import {
 import { meantBy, shortName } from './named-service-ports.ts'
 import { causeText } from '../../relay/cause.ts'
 import type { EndedConnection } from '../../relay/ended-connections.ts'
-import { noAnswer } from '../../relay/questions.ts'
+import { emptyResults } from '../../relay/queries.ts'
 import type { ServicePort } from '../../model/snapshot.ts'
 
 /** Less than a client waits for; what has been found by then is the answer. */
@@ -37,7 +37,7 @@ export const connections: Handler<'connections'> = async (deps, { routes, limit 
 
 export const close: Handler<'close'> = async (deps, { connections: ids }) => {
   needsRelay(deps, 'none can be closed by Usher')
-  const closed = new Set(await deps.relay()?.ask('close-connections', ids))
+  const closed = new Set(await deps.relay()?.query('close-connections', ids))
   if (closed.size > 0)
     deps.log.info({ connections: closed.size, first: [...closed][0] }, 'closed by order')
   const all = [...new Set(ids)]
@@ -56,11 +56,11 @@ async function* pages(
   listeners: readonly string[] | undefined,
   room: () => number,
 ): AsyncGenerator<ConnectionsPage> {
-  const from: Pick<Relay, 'ask'> | undefined = relay()
+  const from: Pick<Relay, 'query'> | undefined = relay()
   const until = clock.now() + longestMs
   let after: string | undefined
   do {
-    const page = await from?.ask('connections', { listeners, after, limit: room() })
+    const page = await from?.query('connections', { listeners, after, limit: room() })
     if (page === undefined) return
     yield page
     after = page.next
@@ -81,7 +81,7 @@ export const ended: Handler<'ended'> = async (deps, request) => {
   const meant = meantBy(deps.reconciler.snapshots(), routes)
   const { listeners, notes } = relayedOf(deps, meant, unseenEnd)
   const query = { routes, listeners, after, failed, clients, perSecond, limit }
-  const page = (await deps.relay()?.ask('ended', query)) ?? noAnswer.ended
+  const page = (await deps.relay()?.query('ended', query)) ?? emptyResults.ended
   if (page.isFull) throw new Refusal(503, 'TOO_MANY', tooMany)
   return {
     connections: page.ended.map(endedStatus),
@@ -137,11 +137,11 @@ const relayedOf = (
   const others = namesOf(servicePorts.filter(port => !isTcp(port)))
   const kernels = carriedByKernel(deps)
   const listeners = names.filter(name => !kernels.has(name))
-  const unheard = names.filter(name => kernels.has(name))
-  if (listeners.length === 0 && unheard.length > 0) needsUserspace(deps, effect)
+  const unrelayed = names.filter(name => kernels.has(name))
+  if (listeners.length === 0 && unrelayed.length > 0) needsUserspace(deps, effect)
   const notes = [
     ...others.map(name => `${shortName(name)}: only TCP connections are told of`),
-    ...unheard.map(
+    ...unrelayed.map(
       name => `${shortName(name)}: the kernel forwards its connections, and ${effect}`,
     ),
   ]

@@ -29,7 +29,7 @@ export const drain: Handler<'drain'> = (deps, request) => {
       named.map(({ name, key }) => ({ kind: 'drain', name, endpoint: key, close })),
       forMs,
     )
-    say(deps, named, { close, forMs }, 'drained by order')
+    logNamed(deps, named, { close, forMs }, 'drained by order')
   })
 }
 
@@ -37,7 +37,7 @@ export const undrain: Handler<'undrain'> = (deps, request) =>
   changeDrains(deps, request, named => {
     const stood = named.filter(({ name, key }) => deps.orders.get('drain', name, key))
     withdraw(deps, 'drain', stood)
-    say(deps, stood, {}, 'undrained by order')
+    logNamed(deps, stood, {}, 'undrained by order')
   })
 
 export const weight: Handler<'weight'> = async (deps, request) => {
@@ -59,7 +59,7 @@ export const weight: Handler<'weight'> = async (deps, request) => {
       })),
       undefined,
     )
-  say(deps, named, { weight: wanted }, 'weight changed by order')
+  logNamed(deps, named, { weight: wanted }, 'weight changed by order')
   await takeEffect(deps)
   return {
     endpoints: named.map((one, i) => {
@@ -132,7 +132,7 @@ const withdraw = (
   orders.withdraw(named.map(({ name, key }) => ({ kind, name, endpoint: key })))
 }
 
-const say = (
+const logNamed = (
   { log }: ControlDeps,
   named: readonly NamedEndpoint[],
   fields: Readonly<Record<string, unknown>>,
@@ -254,7 +254,7 @@ const what = {
 } as const
 
 /** Says which orders have ended by themselves, and why. */
-export const sayEnded = (
+export const logEnded = (
   log: Log,
   orders: readonly StandingOrder[],
   why: string,

@@ -1,4 +1,4 @@
-import { boundClients, type Look } from '../../kernel/proxier.ts'
+import { boundClients, type InspectCommand } from '../../kernel/proxier.ts'
 import type { Protocol, TrafficPolicy } from '../../model/service.ts'
 import { bindText, timesOf } from '../../observe/status-service-port.ts'
 import type { Explanation, EndpointView, WorkerView } from '../../relay/explanation.ts'
@@ -21,7 +21,7 @@ import {
   type Target,
   type Vip,
 } from '../../model/snapshot.ts'
-import { whyLeftOut } from '../../model/topology.ts'
+import { leftOutReasons } from '../../model/topology.ts'
 import type { AnswerOf } from '../../observe/control-protocol.ts'
 import { vipGroups } from '../../capture/vip-group.ts'
 import { NodeClientSet } from '../../relay/node-clients.ts'
@@ -52,9 +52,9 @@ export const explain: Handler<'explain'> = async (deps, request) => {
   const epoch = Date.now()
   const at = (ms: number): string => new Date(epoch + ms).toISOString()
   const looks = [
-    ...deps.around.connectTime.looks(servicePort, placed.vip),
+    ...deps.around.connectTime.inspectCommands(servicePort, placed.vip),
     ...(placed.capture === 'kernel'
-      ? (deps.mode.looks?.(servicePort, placed.vip) ?? [])
+      ? (deps.mode.inspectCommands?.(servicePort, placed.vip) ?? [])
       : []),
   ]
   return {
@@ -68,10 +68,10 @@ export const explain: Handler<'explain'> = async (deps, request) => {
     verdict: explainedVerdict(vip, forClient, explanation, coming),
     balance: explanation?.by ?? deps.mode.name,
     affinityMs: servicePort.affinityMs,
-    picks: coming.map(({ thread, outcome, why, waitMs, candidates, affinity }) => ({
+    picks: coming.map(({ thread, outcome, reason, waitMs, candidates, affinity }) => ({
       worker: thread,
       outcome,
-      why,
+      why: reason,
       waitMs,
       endpoints: candidates,
       affinity: affinity ? { endpoint: affinity.key, until: at(affinity.leftMs) } : null,
@@ -82,7 +82,7 @@ export const explain: Handler<'explain'> = async (deps, request) => {
   }
 }
 
-const bad = (why: string): Refusal => new Refusal(400, 'BAD_REQUEST', why)
+const bad = (reason: string): Refusal => new Refusal(400, 'BAD_REQUEST', reason)
 
 const addressOf = (text: string): string => {
   if (text === unixPeer) return text
@@ -116,13 +116,13 @@ const askRelay = async (
     placed.binds[0]
   if (bind === undefined) return undefined
   const dialled = isWildcard(bind.address) ? address : bind.address
-  return relay()?.ask('explain', { listener: listenerId, bind, client, dialled })
+  return relay()?.query('explain', { listener: listenerId, bind, client, dialled })
 }
 
 const notesOf = (
   { servicePort: { acceptProxy, serverNames }, placed }: DialledVip,
   explanation: Explanation | undefined,
-  looks: readonly Look[],
+  looks: readonly InspectCommand[],
 ): readonly string[] => [
   ...(placed.reason === '' ? [] : [placed.reason]),
   ...(explanation !== undefined && acceptProxy !== undefined
@@ -160,7 +160,7 @@ const explainedEndpoints = (
   at: (ms: number) => string,
 ): readonly Explained[] => {
   const { around, orders } = deps
-  const left = whyLeftOut(servicePort.endpoints, policy, around.place())
+  const left = leftOutReasons(servicePort.endpoints, policy, around.place())
   const ofTarget = new Set(target.endpoints)
   const workers = explanation?.workers ?? []
   // Those that a client can't come to know as much of most things.
@@ -193,14 +193,14 @@ const explainedEndpoints = (
       tier: seen?.tier ?? endpoint.tier ?? 0,
       weight: seen?.weight ?? endpoint.weight ?? 1,
       chance: isEven && reason === '' ? 1 / ofTarget.size : null,
-      restsUntil: seen !== undefined && seen.restMs > 0 ? at(seen.restMs) : null,
+      restsUntil: seen !== undefined && seen.cooldownMs > 0 ? at(seen.cooldownMs) : null,
       tried: seen?.isProbed ?? false,
       failures: seen?.failures ?? 0,
-      failure: failure ? { why: failure.why, at: at(-failure.agoMs) } : null,
+      failure: failure ? { why: failure.reason, at: at(-failure.agoMs) } : null,
       connections: seen?.connections ?? 0,
       mostConnections: most,
       drained: drain ? timesOf(drain) : null,
-      check: check === undefined ? null : check.why,
+      check: check === undefined ? null : check.reason,
     }
   })
 }
@@ -261,17 +261,17 @@ const explainedVerdict = (
   if (best === undefined)
     return { action: 'refuse', why: 'no worker of the relay answers' }
   if (best.outcome === 'served') return { action: 'forward', why }
-  const reason = refusalWords[best.why] ?? `over the limit ${best.why}`
+  const reason = refusalTexts[best.reason] ?? `over the limit ${best.reason}`
   const whole =
-    best.why === 'not allowed' && isOutside
+    best.reason === 'not allowed' && isOutside
       ? why
-      : best.why === 'no endpoint' && verdict !== 'forward'
+      : best.reason === 'no endpoint' && verdict !== 'forward'
         ? why
         : reason
   return { action: best.outcome === 'refused' ? 'refuse' : 'wait', why: whole }
 }
 
-const refusalWords: Readonly<Record<string, string>> = {
+const refusalTexts: Readonly<Record<string, string>> = {
   '': 'nothing is against it',
   prober: 'it is one of the probers, whose connections are accepted and closed',
   'not allowed': 'the client is not in the list of those that may connect',

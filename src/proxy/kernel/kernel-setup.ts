@@ -11,7 +11,7 @@ export interface KernelSetupDeps {
   readonly sysctls: Sysctls
   readonly wanted: () => readonly WantedSysctl[]
   /** Called with what can't be set, once for each. */
-  readonly failed: (name: string, value: string, why: string) => void
+  readonly failed: (name: string, value: string, reason: string) => void
 }
 
 /**
@@ -78,8 +78,8 @@ export class KernelSetup {
           if (known.name === one.name) await sysctls.putBack(known)
         this.#done.delete(one.name)
       } catch (error) {
-        const why = (error as Error).message
-        this.#deps.failed(one.name, one.value, `it can't be taken back: ${why}`)
+        const reason = (error as Error).message
+        this.#deps.failed(one.name, one.value, `it can't be taken back: ${reason}`)
       }
   }
 
@@ -120,10 +120,10 @@ export class KernelSetup {
   }
 
   /** Reported the second time: conntrack's come with the first rule that needs conntrack. */
-  #fail({ name, value }: WantedSysctl, why: string): void {
+  #fail({ name, value }: WantedSysctl, reason: string): void {
     const failures = (this.#failures.get(name) ?? 0) + 1
     this.#failures.set(name, failures)
-    if (failures === 2) this.#deps.failed(name, value, why)
+    if (failures === 2) this.#deps.failed(name, value, reason)
   }
 }
 

@@ -4,7 +4,7 @@ import {
   nodeAddresses as allNodeAddresses,
 } from '../../capture/local-addresses.ts'
 import { hostKinds } from '../../kernel/cleanup/host-kinds.ts'
-import type { InUse } from '../../kernel/cleanup/in-use.ts'
+import type { KeptObjects } from '../../kernel/cleanup/kept-objects.ts'
 import { bridgeWarning } from '../../kernel/bridges.ts'
 import { ConntrackCleaner } from '../../kernel/conntrack.ts'
 import { tableName } from '../../kernel/nft/tables.ts'
@@ -17,7 +17,12 @@ import type {
 } from '../../kernel/proxier.ts'
 import { StoppableTools, type RunTool, runTool } from '../../kernel/run-tool.ts'
 import { hostSysctls, type Sysctls } from '../../kernel/sysctls.ts'
-import { probeFamilies, whyUnusable, joinProbes, type Probe } from '../../kernel/probe.ts'
+import {
+  probeFamilies,
+  unusableReasons,
+  joinProbes,
+  type Probe,
+} from '../../kernel/probe.ts'
 import type { ModeStep } from '../../mode/fallback-mode.ts'
 import { KernelMode } from '../../mode/kernel-mode.ts'
 import { kernelLog } from '../../observe/rule-log.ts'
@@ -56,14 +61,14 @@ export const kernelStep = (
   makeKind: (deps: KindDeps) => ProxierKind,
 ): ModeStep => {
   const { clock, log, options, facts, metrics } = deps
-  const said = kernelLog(log, name)
+  const kernelEvents = kernelLog(log, name)
   const setup = kernelSetup(name, deps)
   const observer: ProxierObserver = {
     restoreFailed: (family, work) => {
       metrics.restoreFailed(family, work)
-      said.restoreFailed(family, work)
+      kernelEvents.restoreFailed(family, work)
     },
-    failed: (what, why) => said.failed(what, why),
+    failed: (what, reason) => kernelEvents.failed(what, reason),
   }
   const setSysctl = (sysctl: string, value: string) => setup.set(sysctl, value)
   const tools = new StoppableTools()
@@ -74,7 +79,7 @@ export const kernelStep = (
     proxyAddress: () => undefined,
     ownAddresses: interfaceAddresses,
     nodePortCidrs: facts.nodePortCidrs,
-    failed: why => said.failed('ending stale UDP flows', why),
+    failed: reason => kernelEvents.failed('ending stale UDP flows', reason),
   })
   const lock = () =>
     new SocketLock({
@@ -83,7 +88,7 @@ export const kernelStep = (
       waiting: holder =>
         log.warn({ holder }, 'an Usher that leads traffic is here; waiting for its end'),
     })
-  const inUse = (): Partial<InUse> => {
+  const kept = (): Partial<KeptObjects> => {
     const captures = deps.hasRelay?.() ?? false
     return {
       ...kind.owns,
@@ -112,7 +117,7 @@ export const kernelStep = (
         name,
         clock,
         proxiers: new Map(ipFamilies.map(family => [family, kind.proxier(family)])),
-        unusable: whyUnusable(probes),
+        unusable: unusableReasons(probes),
         probe: family => kind.probe(family),
         lock: lock(),
         tools,
@@ -123,13 +128,13 @@ export const kernelStep = (
         removeOthers: () =>
           removeLeftovers(log, {
             object: `mode ${name}`,
-            kinds: hostKinds(inUse(), tools.run),
+            kinds: hostKinds(kept(), tools.run),
             before,
           }),
         conntrack,
         left: family => udpVipsLeft(tools.run, family),
         resync: deps.resync,
-        observers: [metrics, said],
+        observers: [metrics, kernelEvents],
       })
     },
   }

@@ -32,7 +32,7 @@ export interface LoopTimers {
 /** By which others see that it lives. */
 export interface LoopSigns {
   readonly beat: () => void
-  readonly rest: () => void
+  readonly idle: () => void
 }
 
 const mostEvents = 512
@@ -51,7 +51,7 @@ export class EventLoop {
   readonly #layout: StructLayout
   readonly #readTime: () => number
   readonly #beat: () => void
-  readonly #rest: () => void
+  readonly #markIdle: () => void
   readonly #epoll: number
   readonly #events: NativeMemory
   readonly #change: NativeMemory
@@ -66,7 +66,7 @@ export class EventLoop {
   #unhandled: unknown
 
   /**
-   * `readTime`: monotonic milliseconds; `beat` is called in every turn, and for each event, `rest`
+   * `readTime`: monotonic milliseconds; `beat` is called in every turn, and for each event, `idle`
    * before it waits.
    * Throws when the kernel gives no epoll instance.
    */
@@ -74,13 +74,13 @@ export class EventLoop {
     calls: Syscalls,
     layout: StructLayout,
     readTime: () => number,
-    { beat, rest }: LoopSigns = { beat: () => {}, rest: () => {} },
+    { beat, idle }: LoopSigns = { beat: () => {}, idle: () => {} },
   ) {
     this.#calls = calls
     this.#layout = layout
     this.#readTime = readTime
     this.#beat = beat
-    this.#rest = rest
+    this.#markIdle = idle
     this.clock = new LoopClock(tickMs, readTime())
     this.#events = calls.allocate(mostEvents * layout.epollEventWords * 4)
     this.#change = calls.allocate(layout.epollEventWords * 4)
@@ -156,7 +156,7 @@ export class EventLoop {
    * a timer or a callback of `afterTurn` throws; what was not reached is done next turn.
    */
   turn(ms: number): void {
-    this.#rest()
+    this.#markIdle()
     const count = this.#calls.epollWait(
       this.#epoll,
       this.#events.address,

@@ -6,12 +6,12 @@ import { noNodeClients } from '../node-clients.ts'
 import { openFronts } from '../open-fronts.ts'
 import { threadOf } from '../open-connections.ts'
 import {
-  type AnswerTo,
-  type Asked,
-  noAnswer,
-  notThere,
-  type Question,
-} from '../questions.ts'
+  type QueryResult,
+  type QueryParams,
+  emptyResults,
+  notListening,
+  type QueryName,
+} from '../queries.ts'
 import type {
   DrainResult,
   ListenerStats,
@@ -33,7 +33,7 @@ import { type WorkerDeps, WorkerHandle, type WorkerOwner } from './main/worker-h
 import type { WorkerProgram } from './main/worker-thread.ts'
 import { Descriptors, newDescriptorsMemory } from './shared/descriptors.ts'
 import { monotonicClock } from './shared/monotonic.ts'
-import { RestPages } from './shared/rest-pages.ts'
+import { SharedEndpointState } from './shared/shared-endpoint-state.ts'
 import { loadSyscalls, type Syscalls } from '../../ffi/syscalls.ts'
 import { ownBindsOf } from '../own-binds.ts'
 import type { Order, WorkerCall } from './orders.ts'
@@ -68,7 +68,7 @@ export class LinuxRelay implements Relay {
   readonly #pool: WorkerPool
   readonly #sockets: OpenSockets
   readonly #ports: Ports
-  readonly #ownBinds: OwnBindsBook
+  readonly #ownBinds: OwnListenAddresses
   /** Workers that have stopped accepting for want of descriptors. */
   readonly #paused = new Set<WorkerHandle>()
   /** The listeners that are wanted, as they were applied last. */
@@ -95,8 +95,8 @@ export class LinuxRelay implements Relay {
     this.#descriptors = new Descriptors(memory, 0)
     const shared = limitsOfOne(limits, deps.workers, this.#descriptors.spendable)
     const common = { limits: shared, wantedCauses, descriptors: memory }
-    const restPages = new RestPages()
-    const pool = { calls, clock, program, common, restPages, endProcess }
+    const endpointState = new SharedEndpointState()
+    const pool = { calls, clock, program, common, endpointState, endProcess }
     this.#pool = new WorkerPool(pool, deps.workers, this.#workerOwner())
     const { workers } = this.#pool
     const budget = new ListeningBudget(this.#descriptors)
@@ -105,12 +105,12 @@ export class LinuxRelay implements Relay {
       workers,
       sockets: this.#sockets,
       budget,
-      figures: new Figures(workers, restPages, monotonicClock()),
+      figures: new Figures(workers, endpointState, monotonicClock()),
       listenerSlots: new Slots(),
       endpointSlots: new Slots(),
       observer,
     })
-    this.#ownBinds = new OwnBindsBook(order => this.#pool.post(order))
+    this.#ownBinds = new OwnListenAddresses(order => this.#pool.post(order))
     this.#pool.start()
   }
 
@@ -140,8 +140,8 @@ export class LinuxRelay implements Relay {
     }
   }
 
-  ask<Q extends Question>(question: Q, asked: Asked<Q>): Promise<AnswerTo<Q>> {
-    return askWorkers(this.#pool.workers, this.#ports, question, asked)
+  query<Q extends QueryName>(name: Q, params: QueryParams<Q>): Promise<QueryResult<Q>> {
+    return queryWorkers(this.#pool.workers, this.#ports, name, params)
   }
 
   /** The threads have ended when it resolves. */
@@ -239,7 +239,7 @@ export class LinuxRelay implements Relay {
       observerOf: worker => this.#observerOf(worker),
       retired: (worker, slot) => this.#ports.retired(worker, slot),
       died: worker => this.#died(worker),
-      started: worker => void this.#tell(worker),
+      started: worker => void this.#sendState(worker),
     }
   }
 
@@ -274,11 +274,11 @@ export class LinuxRelay implements Relay {
   }
 
   /** Everything that a worker who knows nothing has to know. */
-  async #tell(worker: WorkerHandle): Promise<void> {
+  async #sendState(worker: WorkerHandle): Promise<void> {
     worker.post({ kind: 'node-clients', clients: this.#nodeClients })
     const added = this.#ownBinds.all()
     if (added.length > 0) worker.post({ kind: 'own-binds', added, removed: [] })
-    await this.#forEach(this.#ports.values(), port => port.tell(worker))
+    await this.#forEach(this.#ports.values(), port => port.sendTo(worker))
   }
 
   #died(worker: WorkerHandle): void {
@@ -313,7 +313,7 @@ interface Sent {
 }
 
 /** The addresses of UDP listeners that workers know; see `OwnBinds`. */
-class OwnBindsBook {
+class OwnListenAddresses {
   readonly #post: (order: Order) => void
   readonly #sent = new Map<string, Sent>()
 
@@ -349,30 +349,30 @@ const none: Sent = { now: [], before: [] }
 
 type Workers = readonly Pick<WorkerHandle, 'thread' | 'call'>[]
 
-/** What the workers answer together. */
-const askWorkers = <Q extends Question>(
+/** The results of all workers together. */
+const queryWorkers = <Q extends QueryName>(
   workers: Workers,
   ports: Ports,
-  question: Q,
-  asked: Asked<Q>,
-): Promise<AnswerTo<Q>> => ways[question](workers, asked, ports)
+  name: Q,
+  params: QueryParams<Q>,
+): Promise<QueryResult<Q>> => workerQueries[name](workers, params, ports)
 
-/** One that does not live to answer has no connections. */
-const ask = async <Q extends Question>(
+/** One that dies before it answers has no connections. */
+const queryWorker = async <Q extends QueryName>(
   worker: Workers[number],
-  question: Q,
-  asked: Asked<Q>,
-): Promise<AnswerTo<Q>> => {
-  const answer = await worker.call({ kind: 'ask', question, asked })
-  return (answer as AnswerTo<Q> | undefined) ?? noAnswer[question]
+  name: Q,
+  params: QueryParams<Q>,
+): Promise<QueryResult<Q>> => {
+  const result = await worker.call({ kind: 'query', name, params })
+  return (result as QueryResult<Q> | undefined) ?? emptyResults[name]
 }
 
-const ways: {
-  readonly [Q in Question]: (
+const workerQueries: {
+  readonly [Q in QueryName]: (
     workers: Workers,
-    asked: Asked<Q>,
+    params: QueryParams<Q>,
     ports: Ports,
-  ) => Promise<AnswerTo<Q>>
+  ) => Promise<QueryResult<Q>>
 } = {
   /** A page of one worker's connections; `after` begins with the number of the worker. */
   connections: async (workers, query) => {
@@ -380,8 +380,8 @@ const ways: {
     const [thread = '', last = ''] = after.split(' ')
     const at = after === '' ? 0 : workers.findIndex(one => String(one.thread) === thread)
     const worker = workers[at]
-    if (worker === undefined) return noAnswer.connections
-    const page = await ask(worker, 'connections', { ...query, after: last })
+    if (worker === undefined) return emptyResults.connections
+    const page = await queryWorker(worker, 'connections', { ...query, after: last })
     if (page.next !== undefined) return { ...page, next: `${worker.thread} ${page.next}` }
     const following = workers[at + 1]
     return { ...page, next: following && `${following.thread} ` }
@@ -391,7 +391,7 @@ const ways: {
   'close-connections': async (workers, ids) => {
     const closed = workers.map(async worker => {
       const own = ids.filter(id => threadOf(id) === worker.thread)
-      return own.length === 0 ? [] : ask(worker, 'close-connections', own)
+      return own.length === 0 ? [] : queryWorker(worker, 'close-connections', own)
     })
     return (await Promise.all(closed)).flat()
   },
@@ -399,14 +399,14 @@ const ways: {
   /** Of all workers together; `next` has a part of each. */
   ended: async (workers, query) => {
     const before = query.after?.split('_')
-    const looks = workers.map(async worker => {
-      // Of one that could not be asked then there is none: what it had kept is lost.
+    const polls = workers.map(async worker => {
+      // Of one that could not be polled then there is none: what it had kept is lost.
       const own = before?.find(one => threadOf(one) === worker.thread)
       const after = before && (own ?? '')
-      const page = await ask(worker, 'ended', { ...query, after })
+      const page = await queryWorker(worker, 'ended', { ...query, after })
       return page.next === '' ? { ...page, next: own ?? '' } : page
     })
-    const pages = await Promise.all(looks)
+    const pages = await Promise.all(polls)
     const all = pages
       .flatMap(({ ended }) => ended)
       .toSorted((one, other) => one.endedAt - other.endedAt)
@@ -424,10 +424,10 @@ const ways: {
   /** Each has turns of its own; to which a client comes is known here. */
   explain: async (workers, query, ports) => {
     const views = workers.map(
-      async worker => (await ask(worker, 'explain', query)).workers,
+      async worker => (await queryWorker(worker, 'explain', query)).workers,
     )
     const all = (await Promise.all(views)).flat()
-    return ports.get(query.listener)?.explained(query, all) ?? notThere
+    return ports.get(query.listener)?.explained(query, all) ?? notListening
   },
 }
 
@@ -449,7 +449,7 @@ class WorkerPool {
       (_, i) => new WorkerHandle(deps, i + 1, owner),
     )
     // Else process.exit waits for threads that wait in the kernel.
-    this.#onExit = () => this.workers.forEach(worker => worker.sayExit())
+    this.#onExit = () => this.workers.forEach(worker => worker.requestExit())
   }
 
   start(): void {

@@ -1,6 +1,6 @@
 import type { CapacityMemory } from '../counted-endpoints.ts'
 import type { LimiterMemory } from '../connection-limiter.ts'
-import type { Ask } from '../questions.ts'
+import type { Query } from '../queries.ts'
 import type { Bind, RelayListener } from '../relay.ts'
 import type { CommonOrder, CommonReport, CommonSetup } from '../remote/messages.ts'
 import type { DescriptorsMemory } from './shared/descriptors.ts'
@@ -20,7 +20,7 @@ export interface WorkerSetup extends CommonSetup {
   readonly listenerPages: readonly SharedArrayBuffer[]
   readonly endpointPages: readonly SharedArrayBuffer[]
   /** The same for all workers. */
-  readonly restPages: readonly SharedArrayBuffer[]
+  readonly endpointStatePages: readonly SharedArrayBuffer[]
 }
 
 /** A listener for a worker: `slot` is where its figures are, and its name in orders. */
@@ -45,7 +45,7 @@ export type Order =
   | CommonOrder<WorkerCall>
   | { readonly kind: 'listener-page'; readonly page: SharedArrayBuffer }
   | { readonly kind: 'endpoint-page'; readonly page: SharedArrayBuffer }
-  | { readonly kind: 'rest-page'; readonly page: SharedArrayBuffer }
+  | { readonly kind: 'endpoint-state-page'; readonly page: SharedArrayBuffer }
   /** New, or changed. */
   | ({ readonly kind: 'listener' } & ListenerOrder)
   /** Serve this listening socket, which the worker owns from now on. */
@@ -80,7 +80,7 @@ export type WorkerCall =
   /** Reset every connection, end every flow; answered with the number of connections. */
   | { readonly kind: 'kill' }
   /** As of the contract, of the connections of this thread. */
-  | Ask
+  | Query
 
 /** From a worker to the main thread. */
 export type Report =

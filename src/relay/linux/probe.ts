@@ -35,23 +35,23 @@ export interface LinuxRelayGround {
  */
 export const probeLinuxRelay = (
   ground: Partial<LinuxRelayGround> = {},
-): LinuxRelayParts | { readonly why: string } => {
+): LinuxRelayParts | { readonly reason: string } => {
   const { layout, load } = { layout: structLayout(), load: loadSyscalls, ...ground }
   if (layout === undefined)
     return {
-      why: `it is for Linux on x86-64 or arm64, and this is ${platform()} on ${arch()}`,
+      reason: `it is for Linux on x86-64 or arm64, and this is ${platform()} on ${arch()}`,
     }
   let calls: Syscalls
   try {
     calls = load()
   } catch (error) {
-    return { why: whyNotLoaded(error) }
+    return { reason: loadProblem(error) }
   }
   const refused = refusedCall(calls, layout)
-  return refused === '' ? { calls, layout } : { why: refused }
+  return refused === '' ? { calls, layout } : { reason: refused }
 }
 
-const whyNotLoaded = (error: unknown): string => {
+const loadProblem = (error: unknown): string => {
   const { code, message } = error as NodeJS.ErrnoException
   if (code === 'MODULE_NOT_FOUND')
     return 'the optional package koffi, which makes its system calls, is not installed; `npm install` without --omit=optional has it'
@@ -102,7 +102,7 @@ class Trial {
   withNoDescriptor(): void {
     const calls = this.#calls
     const { address } = this.#memory
-    const answers = {
+    const results = {
       bind: calls.bind(noFd, address, 16),
       listen: calls.listen(noFd, 1),
       accept4: calls.accept(noFd, 0, 0, flags),
@@ -115,8 +115,8 @@ class Trial {
       fcntl: calls.fcntl(noFd, 1, 0),
       close: calls.close(noFd),
     }
-    for (const [name, answer] of Object.entries(answers)) {
-      if (answer !== -errno.EBADF) throw new Refused(`${name} ${said(answer)}`)
+    for (const [name, result] of Object.entries(results)) {
+      if (result !== -errno.EBADF) throw new Refused(`${name} ${describeResult(result)}`)
     }
   }
 
@@ -175,20 +175,20 @@ class Trial {
     for (const fd of this.#open) this.#calls.close(fd)
   }
 
-  #opened(name: string, answer: number): number {
-    must(name, answer, Infinity)
-    this.#open.push(answer)
-    return answer
+  #opened(name: string, result: number): number {
+    must(name, result, Infinity)
+    this.#open.push(result)
+    return result
   }
 }
 
 /** `wanted`: the answer that is right; without it zero or more, as Infinity says too. */
-const must = (name: string, answer: number, wanted = Infinity): void => {
-  const isRight = wanted === Infinity ? answer >= 0 : answer === wanted
-  if (!isRight) throw new Refused(`${name} ${said(answer)}`)
+const must = (name: string, result: number, wanted = Infinity): void => {
+  const isRight = wanted === Infinity ? result >= 0 : result === wanted
+  if (!isRight) throw new Refused(`${name} ${describeResult(result)}`)
 }
 
-const said = (answer: number): string =>
-  answer < 0
-    ? `is refused with ${errnoName(answer)}`
-    : `answers ${answer}, which it should not`
+const describeResult = (result: number): string =>
+  result < 0
+    ? `is refused with ${errnoName(result)}`
+    : `answers ${result}, which it should not`

@@ -21,7 +21,7 @@ export class Arrival {
   }
 
   /** What it has said first is known, and not in the socket any more. */
-  tell(preface: Pick<Preface, 'headerBytes' | 'addresses' | 'asksTls'>): void {
+  takePreface(preface: Pick<Preface, 'headerBytes' | 'addresses' | 'asksTls'>): void {
     this.#preface = preface
   }
 

@@ -25,7 +25,7 @@ export class Handover {
   readonly #offers = new Map<string, Offer>()
   #wanted: ReadonlySet<string> = new Set()
 
-  /** From now to `end`, servers at the `bindKey`s of `wanted` are kept for their takers. */
+  /** From now to `end`, servers at the `bindKey`s of `wanted` are kept for the listeners that adopt them. */
   begin(wanted: ReadonlySet<string>): void {
     this.#wanted = wanted
   }
@@ -50,7 +50,7 @@ export class Handover {
     }
     const waiting: Socket[] = []
     server.on('connection', client => {
-      // Node throws an error without a listener; the taker sees that the socket is closed.
+      // Node throws an error without a listener; the adopter sees that the socket is closed.
       client.on('error', () => {})
       waiting.push(client)
     })
@@ -58,7 +58,7 @@ export class Handover {
     this.#offers.set(key, { served, waiting })
   }
 
-  /** `adopt` makes the server the taker's own; then it is given those who waited. */
+  /** `adopt` makes the server the adopter's own; then it is given those who waited. */
   take(bind: Bind): { readonly served: Served; readonly adopt: () => void } | undefined {
     const key = bindKey(bind)
     const offer = this.#offers.get(key)

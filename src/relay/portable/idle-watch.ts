@@ -12,7 +12,7 @@ export interface WatchedConnection {
   readonly sockets: readonly Socket[]
   /** Of its route, where that has one: how long it may be half-closed while nothing moves. */
   readonly halfCloseMs: number | undefined
-  /** Looks for a reset that no read tells of; false: there is nothing to look at any more. */
+  /** Checks for a reset that no read reports; false: there is nothing to check any more. */
   stillUnread(): boolean
   enableKeepAlive(): void
   endIdle(): void
@@ -25,7 +25,7 @@ interface Watched {
   readonly end: () => void
   bytes: number
   movedAt: number
-  /** Bytes the kernel had not delivered at the last look; undefined before the first. */
+  /** Bytes the kernel had not delivered at the last check; undefined before the first. */
   unsent: number | undefined
 }
 
@@ -151,9 +151,9 @@ export class IdleWatch {
         continue
       }
       const idle = now - watched.movedAt
-      const looked = watched.unsent !== undefined
+      const hasChecked = watched.unsent !== undefined
       const limitMs = watched.limitMs()
-      if (idle >= limitMs || (!looked && idle >= limitMs / 2))
+      if (idle >= limitMs || (!hasChecked && idle >= limitMs / 2))
         quiet.push([connection, watched])
     }
     if (quiet.length > 0 && !this.#judging) void this.#judge(quiet, now)

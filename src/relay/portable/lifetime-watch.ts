@@ -45,13 +45,13 @@ export class LifetimeWatch {
     this.#clock.clearTimeout(this.#timer)
     this.#dueAt = now + ms
     this.#timer = this.#clock.setTimeout(
-      () => this.#look(),
+      () => this.#check(),
       Math.min(Math.ceil(ms), longestWaitMs),
     )
     this.#timer.unref?.()
   }
 
-  #look(): void {
+  #check(): void {
     this.#dueAt = Infinity
     for (const { connection, isQuiet } of this.#lifetimes.overdue(this.#clock.now()))
       connection.kill('LD', endOfLife(isQuiet))

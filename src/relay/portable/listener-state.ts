@@ -3,14 +3,14 @@ import type { OpenNow, Waited } from '../access-log/access-entry.ts'
 import { OwnCell } from '../../balance/cell.ts'
 import { noDoubts } from '../../balance/doubts.ts'
 import { noReplies } from '../../balance/replies.ts'
-import { noRest, noRecovery } from '../../balance/resting.ts'
+import { noCooldown, noRecovery } from '../../balance/cooldown.ts'
 import type { Backend } from '../front.ts'
 import { CountedEndpoints } from '../counted-endpoints.ts'
 import { ConnectionLimiter, limiterFor, newLimiterMemory } from '../connection-limiter.ts'
 import type { Cause, ConnectionRecord } from '../cause.ts'
 import { Counters } from '../counters.ts'
 import { ownQueues } from '../endpoint-capacity.ts'
-import { explainPick, whyClosed } from '../explain-pick.ts'
+import { explainPick, closedReason } from '../explain-pick.ts'
 import type { Explanation, ExplainQuery } from '../explanation.ts'
 import { countsUnserved, ListenerEndpoints } from '../listener-endpoints.ts'
 import { allClosed, holdsClients, openFronts } from '../open-fronts.ts'
@@ -27,7 +27,7 @@ import { newSharedPlaces } from '../shared-places.ts'
 import type { RelayEnv } from './port-listener.ts'
 
 /** What there is to tell of a connection that has ended. */
-export interface Told {
+export interface EndReport {
   readonly record: ConnectionRecord
   readonly waited: Waited
   readonly open: OpenNow
@@ -102,16 +102,16 @@ export class ListenerState extends ListenerEndpoints<Backend> {
 
   /**
    * A TCP connection has ended, which is counted no more, or was turned away: tells those who want
-   * to know. `client`: its IP address; `told` is called where there is anybody.
+   * to know. `client`: its IP address; `report` is called where somebody is.
    */
-  ended(cause: Cause, client: () => string, told: () => Told): void {
+  ended(cause: Cause, client: () => string, report: () => EndReport): void {
     const { observer, endedConnections } = this.#env
     const isLogged = observer.wants(cause)
-    const takers = endedConnections.takers(this.#spec.name, cause, client)
-    if (!isLogged && takers === undefined && this.#accessLines === undefined) return
-    const { record, waited, open } = told()
+    const subscribers = endedConnections.subscribers(this.#spec.name, cause, client)
+    if (!isLogged && subscribers === undefined && this.#accessLines === undefined) return
+    const { record, waited, open } = report()
     if (isLogged) observer.connectionClosed(record)
-    for (const taker of takers ?? []) taker.add(record)
+    for (const subscriber of subscribers ?? []) subscriber.add(record)
     this.#accessLines?.add(record, waited, open)
   }
 
@@ -124,7 +124,7 @@ export class ListenerState extends ListenerEndpoints<Backend> {
     this.binds.want([])
   }
 
-  protected override tellAllFailed(): void {
+  protected override reportAllFailed(): void {
     this.#env.observer.allFailed?.(this.#spec.name)
   }
 
@@ -147,7 +147,7 @@ export class ListenerState extends ListenerEndpoints<Backend> {
   }
 
   explain(query: ExplainQuery): Explanation {
-    const closed = whyClosed(this.binds.states(), query.bind)
+    const closed = closedReason(this.binds.states(), query.bind)
     return { ...explainPick(this, ownQueues.worker, query), closed }
   }
 
@@ -155,7 +155,7 @@ export class ListenerState extends ListenerEndpoints<Backend> {
     const keys = new Set(this.#spec.endpoints.map(({ key }) => key))
     const backends = [...keys].flatMap(key => this.listedAt(key) ?? [])
     for (const backend of backends) {
-      backend.resting = this.balancer.isResting(backend)
+      backend.coolingDown = this.balancer.isCoolingDown(backend)
     }
     return backends
   }
@@ -175,8 +175,8 @@ const newBackend = ({ key, address, port, tier, weight }: RelayEndpoint): Backen
   active: 0,
   failures: 0,
   lastFailure: undefined,
-  resting: false,
-  rest: new OwnCell(noRest),
+  coolingDown: false,
+  cooldown: new OwnCell(noCooldown),
   replies: undefined,
   get connections() {
     return this.places?.taken ?? this.active

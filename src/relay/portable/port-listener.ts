@@ -31,7 +31,7 @@ export interface RelayEnv {
   readonly lifetimes: LifetimeWatch
   readonly dialling: Dialling
   readonly open: OpenConnections
-  /** For who looks at connections as they end. */
+  /** For subscribers to connections that end. */
   readonly endedConnections: EndedConnections
   readonly udpFlows: FlowLimits<UdpFlow>
   readonly handover: Handover

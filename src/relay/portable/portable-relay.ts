@@ -12,13 +12,13 @@ import { changesToApply } from '../listener-changes.ts'
 import { NodeClientSet } from '../node-clients.ts'
 import { openFronts } from '../open-fronts.ts'
 import {
-  type Answerers,
-  type AnswerTo,
-  answerTo,
-  type Asked,
-  notThere,
-  type Question,
-} from '../questions.ts'
+  type QueryHandlers,
+  type QueryResult,
+  handleQuery,
+  type QueryParams,
+  notListening,
+  type QueryName,
+} from '../queries.ts'
 import {
   bindKey,
   type Bind,
@@ -77,11 +77,11 @@ export class PortableRelay implements Relay {
   #begun = 0
   #draining = false
   readonly #drains: (() => void)[] = []
-  readonly #answerers: Answerers = {
+  readonly #queryHandlers: QueryHandlers = {
     connections: query => this.#env.open.page(query),
     'close-connections': ids => this.#env.open.close(ids),
     ended: query => this.#ended(query),
-    explain: query => this.#listeners.get(query.listener)?.explain(query) ?? notThere,
+    explain: query => this.#listeners.get(query.listener)?.explain(query) ?? notListening,
   }
 
   constructor(deps: PortableRelayDeps) {
@@ -149,8 +149,11 @@ export class PortableRelay implements Relay {
     }
   }
 
-  async ask<Q extends Question>(question: Q, asked: Asked<Q>): Promise<AnswerTo<Q>> {
-    return answerTo(this.#answerers, question, asked)
+  async query<Q extends QueryName>(
+    name: Q,
+    params: QueryParams<Q>,
+  ): Promise<QueryResult<Q>> {
+    return handleQuery(this.#queryHandlers, name, params)
   }
 
   async drain(ms: number): Promise<DrainResult> {
@@ -192,7 +195,7 @@ export class PortableRelay implements Relay {
   #ended(query: EndedQuery): EndedPage {
     const { open, endedConnections } = this.#env
     if (!endedConnections.isWatched) open.nameAll()
-    return endedConnections.look(query)
+    return endedConnections.poll(query)
   }
 
   /** What affinity has expired is forgotten now and then, not at each of 100 changes a second. */

@@ -16,10 +16,10 @@ import type { GiveUpCause } from '../retry-plan.ts'
 import type { Dialled, Dialling, SocketDial } from './dialling.ts'
 import { EndRecord } from './end-record.ts'
 import type { IdleWatch, WatchedConnection } from './idle-watch.ts'
-import type { ListenerState, Told } from './listener-state.ts'
+import type { ListenerState, EndReport } from './listener-state.ts'
 import { confirmEnd, mayBeReset, reset, wasReset } from './reset.ts'
 import type { Arrival } from './arrival.ts'
-import { AnswerTimer, Telling } from './telling.ts'
+import { AnswerTimer, ReplayableUpstream } from './replayable-upstream.ts'
 import type { Undelivered } from './undelivered.ts'
 
 /** What a connection needs of the listener that accepted it. */
@@ -30,7 +30,7 @@ export interface ConnectionContext {
   readonly dialling: Dialling
   readonly undelivered: Undelivered
   readonly idleWatch: IdleWatch
-  /** Said once, when both sockets are closed. */
+  /** Called once, when both sockets are closed. */
   ended(connection: TcpConnection): void
   open(endpoint: Backend | undefined): OpenNow
 }
@@ -53,7 +53,7 @@ const dialPauseMs = ({ sinceAnswer }: ListenerState): number =>
 const manyLeft = 16
 const ofHalfClose = 1.25
 
-/** Only a socket that is read notices a reset; after our own FIN there is no telling. */
+/** Only a socket that is read notices a reset; after our own FIN that can't be known. */
 const isUnread = (socket: Socket): boolean =>
   !socket.writableEnded && (socket.isPaused() || socket.readableEnded)
 
@@ -66,7 +66,7 @@ export class TcpConnection implements Dialled, WatchedConnection {
   dialTimer: Timer | undefined
   heldMs = 0
   queuedMs = 0
-  readonly keptEnd: KeptEnd
+  readonly heldUpstream: HeldUpstream
   readonly record: EndRecord
   readonly acceptedAt: number
   begunAt = 0
@@ -75,7 +75,7 @@ export class TcpConnection implements Dialled, WatchedConnection {
   #backend: Backend | undefined
   #backendSocket: Socket | undefined
   /** Of the backend. */
-  #telling: Telling | undefined
+  #upstream: ReplayableUpstream | undefined
   /** What the client sent before an endpoint was connected. */
   #held: GrowingBytes | undefined
   #openSockets = 1
@@ -85,9 +85,9 @@ export class TcpConnection implements Dialled, WatchedConnection {
   #bytesAtHalfClose = 0
   /** Its client has ended its side without an answer. */
   #leftUnanswered = false
-  /** It has answered, or lasted too long for an early close. */
-  #hasLasted = false
-  readonly #answer: AnswerTimer
+  /** It has answered, or been open too long for an early close. */
+  #isServing = false
+  readonly #answerTimer: AnswerTimer
 
   /** `choice`: what this client may choose from. */
   constructor(context: ConnectionContext, arrival: Arrival, choice: Choice) {
@@ -98,8 +98,8 @@ export class TcpConnection implements Dialled, WatchedConnection {
     this.#client = client
     this.record = new EndRecord(arrival)
     this.#openWay = client
-    this.keptEnd = new KeptEnd(context.dialling.fds)
-    this.#answer = new AnswerTimer(context.clock, () => this.#unanswered())
+    this.heldUpstream = new HeldUpstream(context.dialling.fds)
+    this.#answerTimer = new AnswerTimer(context.clock, () => this.#unanswered())
     if (context.state.namesAll) this.record.name()
     // Reading starts now: only a socket that is read notices that its peer has left.
     this.#attach(client)
@@ -135,9 +135,9 @@ export class TcpConnection implements Dialled, WatchedConnection {
     return this.record.arrival
   }
 
-  /** Asking for it is a system call: only where the balancer looks at it. */
+  /** Asking for it is a system call: only where the balancer uses it. */
   get clientAddress(): string {
-    if (this.#context.state.balancer.looksAtClient) this.record.name()
+    if (this.#context.state.balancer.usesClient) this.record.name()
     return this.record.address
   }
 
@@ -157,25 +157,30 @@ export class TcpConnection implements Dialled, WatchedConnection {
 
   connected(socket: Socket, backend: Backend): void {
     this.#endDial()
-    this.keptEnd.forget()
+    this.heldUpstream.drop()
     this.#attach(socket)
     this.#serve(socket, backend, 0, this.arrival.asksTls ? undefined : this.#header)
   }
 
-  /** `heard`: so many bytes of what is held were said to this endpoint before. */
-  #serve(socket: Socket, backend: Backend, heard: number, header?: Buffer): void {
+  /** `alreadySent`: so many bytes of what is held were sent to this endpoint before. */
+  #serve(socket: Socket, backend: Backend, alreadySent: number, header?: Buffer): void {
     this.#backend = backend
     this.#backendSocket = socket
     this.#openSockets += 1
     backend.active += 1
     this.#context.state.sinceAnswer += 1
     this.#begin()
-    const held = this.#held?.bytes.subarray(heard)
+    const held = this.#held?.bytes.subarray(alreadySent)
     this.#held = undefined
-    this.#hasLasted = false
+    this.#isServing = false
     const { replay = 0, answerMs } = this.#context.state.retry ?? {}
-    this.#telling = new Telling(socket, replay, this.#answer, heard)
-    const room = this.#telling.begin(header, held, answerMs)
+    this.#upstream = new ReplayableUpstream(
+      socket,
+      replay,
+      this.#answerTimer,
+      alreadySent,
+    )
+    const room = this.#upstream.begin(header, held, answerMs)
     if (this.#client.readableEnded) this.#halfClosed(this.#client)
     else if (room) this.#client.resume()
     else this.#waitForDrain(this.#client, socket)
@@ -183,12 +188,12 @@ export class TcpConnection implements Dialled, WatchedConnection {
 
   gaveUp(cause: GiveUpCause, detail: string): void {
     this.#endDial()
-    const last = this.keptEnd.take()
-    if (last !== undefined) {
+    const held = this.heldUpstream.take()
+    if (held !== undefined) {
       // Its end, if there is one, is the client's to know, as what it was.
-      this.#serve(last.socket, last.backend, last.heard)
-      if (last.socket.readableEnded) this.#halfClosed(last.socket)
-      else last.socket.resume()
+      this.#serve(held.socket, held.backend, held.sentBytes)
+      if (held.socket.readableEnded) this.#halfClosed(held.socket)
+      else held.socket.resume()
       return
     }
     this.record.blame(cause, detail)
@@ -207,10 +212,10 @@ export class TcpConnection implements Dialled, WatchedConnection {
   #copy(from: Socket, chunk: Buffer): void {
     const to = this.#opposite(from)
     if (to === undefined) return this.#hold(chunk)
-    if (from !== this.#client && !this.#hasLasted) this.#answered()
+    if (from !== this.#client && !this.#isServing) this.#answered()
     const room =
       from === this.#client
-        ? this.#telling?.say(chunk, this.#context.state.retry?.answerMs)
+        ? this.#upstream?.send(chunk, this.#context.state.retry?.answerMs)
         : to.write(chunk)
     if (!room) this.#waitForDrain(from, to)
   }
@@ -258,7 +263,7 @@ export class TcpConnection implements Dialled, WatchedConnection {
   }
 
   #broken(socket: Socket, detail: string): void {
-    if (this.keptEnd.has(socket)) return this.keptEnd.forget()
+    if (this.heldUpstream.has(socket)) return this.heldUpstream.drop()
     if (!this.#isPart(socket) || this.#closedEarly(socket, true)) return
     const dialling = this.dial !== undefined
     const isClient = socket === this.#client
@@ -285,8 +290,8 @@ export class TcpConnection implements Dialled, WatchedConnection {
     if (unserved === undefined || socket !== this.#backendSocket) return false
     const ms = this.#context.clock.now() - this.#connectedAt
     if (!takeEarlyClose(unserved, ms)) return false
-    const isKept = !byReset && this.#telling?.hasHeardNothing === true
-    this.#leave(socket, unserved.backend, isKept)
+    const isHeld = !byReset && this.#upstream?.hasReceivedNothing === true
+    this.#leave(socket, unserved.backend, isHeld)
     return true
   }
 
@@ -301,7 +306,7 @@ export class TcpConnection implements Dialled, WatchedConnection {
     this.#leave(socket, unserved.backend, socket.writableLength === 0)
   }
 
-  /** An endpoint that has not said anything, as far as there may be another one. */
+  /** An endpoint that has sent nothing, where another one may be dialled. */
   get #unserved() {
     const { state } = this.#context
     const [backend, socket] = [this.#backend, this.#backendSocket]
@@ -315,22 +320,23 @@ export class TcpConnection implements Dialled, WatchedConnection {
       backend,
       choice: this.#choice,
       attempts: this.#attempts,
-      repeatable: this.#telling?.isRepeatable === true,
-      told: this.bytesToBackend,
-      said: this.#telling?.said,
+      isReplayable: this.#upstream?.isReplayable === true,
+      clientBytes: this.bytesToBackend,
+      replayBytes: this.#upstream?.replayBytes,
       address: this.#address,
     }
   }
 
-  /** Another endpoint is dialled; `isKept`: this one may still be the client's in the end. */
-  #leave(socket: Socket, backend: Backend, isKept: boolean): void {
-    this.#answer.stop()
+  /** Another endpoint is dialled; `isHeld`: this one may still be the client's in the end. */
+  #leave(socket: Socket, backend: Backend, isHeld: boolean): void {
+    this.#answerTimer.stop()
     this.#backend = undefined
     this.#backendSocket = undefined
     this.#openSockets -= 1
     this.#begin()
-    this.#held = this.#telling?.take()
-    if (isKept) this.keptEnd.keep({ socket, backend, heard: this.#held?.length ?? 0 })
+    this.#held = this.#upstream?.takeReplayBuffer()
+    if (isHeld)
+      this.heldUpstream.hold({ socket, backend, sentBytes: this.#held?.length ?? 0 })
     else socket.destroy()
     this.start()
   }
@@ -368,7 +374,7 @@ export class TcpConnection implements Dialled, WatchedConnection {
 
   /** The first has come from the endpoint. */
   #answered(): void {
-    this.lasts()
+    this.confirmServing()
     this.#context.state.sinceAnswer = 0
     if (this.#attempts.length > 1)
       noteUnserved(
@@ -385,22 +391,22 @@ export class TcpConnection implements Dialled, WatchedConnection {
     return this.#context.state.ages?.idleMs
   }
 
-  /** The endpoint does what it is there for; where an answer is awaited time alone does not say so. */
-  lasts(): void {
+  /** The endpoint does what it is there for; where an answer is awaited, time alone does not show that. */
+  confirmServing(): void {
     const { state } = this.#context
     const hasAnswered = this.bytesToClient > 0
-    if (hasAnswered) this.#answer.stop()
-    this.#hasLasted = hasAnswered
+    if (hasAnswered) this.#answerTimer.stop()
+    this.#isServing = hasAnswered
     if (state.retry === undefined || this.#backend === undefined) return
     const isServed = hasAnswered || state.retry.answerMs === undefined
-    if (isServed || this.bytesToBackend > 0) this.#telling?.forget()
+    if (isServed || this.bytesToBackend > 0) this.#upstream?.dropReplayBuffer()
     // An end that was passed on is no service.
     const hasLeft = !hasAnswered && this.#backendSocket?.readableEnded
     if (isServed && !hasLeft) state.served(this.#backend)
   }
 
   enableKeepAlive(): void {
-    if (this.#backend !== undefined) this.lasts()
+    if (this.#backend !== undefined) this.confirmServing()
     const { tcpKeepalive = usualKeepAliveIdleMs } = this.#context.limits
     if (tcpKeepalive === 0) return
     this.#client.setKeepAlive(true, tcpKeepalive)
@@ -428,7 +434,7 @@ export class TcpConnection implements Dialled, WatchedConnection {
   }
 
   get bytesToClient(): number {
-    return this.#backendSocket === undefined ? 0 : (this.#telling?.answerBytes ?? 0)
+    return this.#backendSocket === undefined ? 0 : (this.#upstream?.receivedBytes ?? 0)
   }
 
   /** Key of where it is connected to, '' while it is not. */
@@ -469,15 +475,15 @@ export class TcpConnection implements Dialled, WatchedConnection {
     counters.add('bytesToClient', this.bytesToClient)
     const { cause } = this.record
     if (cause !== '--') counters.countFailure(cause)
-    this.keptEnd.forget()
-    this.#answer.stop()
+    this.heldUpstream.drop()
+    this.#answerTimer.stop()
     this.#context.idleWatch.ended(this)
     this.#context.ended(this)
     const address = (): string => this.record.address
-    state.ended(cause, address, () => this.#told())
+    state.ended(cause, address, () => this.#endReport())
   }
 
-  #told(): Told {
+  #endReport(): EndReport {
     const { state, clock } = this.#context
     const attempts = attemptRecords(this.#attempts)
     const at = this.#connectedAt
@@ -507,46 +513,47 @@ const passReset = (to: Socket, undelivered: Undelivered, ms: number): void => {
 const nothing = Buffer.alloc(0)
 
 /** An endpoint that has ended in order before its first byte, or is silent; it may still be reading. */
-interface UnservedEnd {
+interface UnservedUpstream {
   readonly socket: Socket
   readonly backend: Backend
   /** Bytes of the client that it has been sent. */
-  readonly heard: number
+  readonly sentBytes: number
 }
 
-/** The last such end of a connection, kept for its client while other endpoints are dialled. */
-class KeptEnd {
+/** The last such endpoint of a connection, held open for its client while others are dialled. */
+class HeldUpstream {
   readonly #fds: Pick<FdBudget, 'take' | 'release'>
-  #end: UnservedEnd | undefined
+  #upstream: UnservedUpstream | undefined
 
   constructor(fds: Pick<FdBudget, 'take' | 'release'>) {
     this.#fds = fds
   }
 
   has(socket: Socket): boolean {
-    return this.#end?.socket === socket
+    return this.#upstream?.socket === socket
   }
 
   /** If its endpoint is to be cut: then it is not the client's to know any more. */
   cut(endpoints: Pick<Cut, 'has'>): void {
-    if (this.#end !== undefined && endpoints.has(this.#end.backend.key)) this.forget()
+    if (this.#upstream !== undefined && endpoints.has(this.#upstream.backend.key))
+      this.drop()
   }
 
   /** In place of the one before. Costs a descriptor more; without one to spare it is closed. */
-  keep(end: UnservedEnd): void {
-    this.forget()
-    if (this.#fds.take(1)) this.#end = end
-    else end.socket.destroy()
+  hold(upstream: UnservedUpstream): void {
+    this.drop()
+    if (this.#fds.take(1)) this.#upstream = upstream
+    else upstream.socket.destroy()
   }
 
-  take(): UnservedEnd | undefined {
-    const end = this.#end
-    if (end !== undefined) this.#fds.release(1)
-    this.#end = undefined
-    return end
+  take(): UnservedUpstream | undefined {
+    const upstream = this.#upstream
+    if (upstream !== undefined) this.#fds.release(1)
+    this.#upstream = undefined
+    return upstream
   }
 
-  forget(): void {
+  drop(): void {
     this.take()?.socket.destroy()
   }
 }

@@ -23,7 +23,7 @@ import { acceptGate } from './accept-gate.ts'
 import { Arrival } from './arrival.ts'
 import type { Listening } from '../bind-set.ts'
 import type { Served } from './handover.ts'
-import { ListenerState, type Told } from './listener-state.ts'
+import { ListenerState, type EndReport } from './listener-state.ts'
 import type { ListenerOwner, PortListener, RelayEnv } from './port-listener.ts'
 import { reset } from './reset.ts'
 import { type ConnectionContext, TcpConnection } from './tcp-connection.ts'
@@ -75,7 +75,7 @@ export class TcpListener implements PortListener {
     if (cut === undefined && spec.paused !== true && !wasDrained) return
     for (const connection of this.#connections) {
       const { dial, endpoint } = connection
-      if (cut !== undefined) connection.keptEnd.cut(cut)
+      if (cut !== undefined) connection.heldUpstream.cut(cut)
       idleWatch.drained(connection, endpoint !== '' && cut?.isIdleCut(endpoint) === true)
       if (dial !== undefined && spec.paused === true) dial.pause()
       else if (endpoint !== '' && cut?.has(endpoint))
@@ -183,7 +183,7 @@ export class TcpListener implements PortListener {
     const close = (): void => {
       if (gate !== undefined) {
         gates.delete(gate)
-        // Who comes before it has a taker waits in the kernel, and costs no descriptor.
+        // Until a listener adopts the server, clients wait in the accept queue.
         gate.stop()
       }
       server.removeAllListeners('connection').removeAllListeners('error')
@@ -229,7 +229,7 @@ export class TcpListener implements PortListener {
     if (!hasHeader && !rules.readsHello) return false
     const begin = (counted?: Counted): void =>
       this.#listen(arrival, bind, hasHeader, counted)
-    // Who it is has yet to be said.
+    // Its PROXY header, which names it, has yet to come.
     if (hasHeader) this.#enter(arrival, undefined, begin)
     else if (!arrival.isLetIn(this.#state.fronts.at(bind))) this.#turnAway(arrival, 'PR')
     // It counts: it may take its time.
@@ -278,14 +278,14 @@ export class TcpListener implements PortListener {
   #turnAway(arrival: Arrival, cause: Cause, detail?: string): void {
     const { counters, spec } = this.#state
     counters.countFailure(cause)
-    const told = (): Told => {
+    const report = (): EndReport => {
       const { address, port } = arrival.source
       const ms = this.#env.clock.now() - arrival.at
       const client = joinHostPort(address, port)
       const record = turnedAway(spec.name, client, cause, detail, ms)
       return { record, waited: notWaited, open: this.#openNow(undefined) }
     }
-    this.#state.ended(cause, () => arrival.source.address, told)
+    this.#state.ended(cause, () => arrival.source.address, report)
     reset(arrival.socket)
   }
 
@@ -376,16 +376,16 @@ interface PrefaceContext {
   refused(cause: Cause, detail: string): void
 }
 
-/** A client that has to say something before an endpoint is chosen for it. */
+/** A client that has to send something before an endpoint is chosen for it. */
 class PrefaceClient {
   readonly #arrival: Arrival
   readonly #socket: Socket
   readonly #hasHeader: boolean
   readonly #context: PrefaceContext
-  readonly #said = new GrowingBytes(mostPrefaceBytes)
+  readonly #receivedBytes = new GrowingBytes(mostPrefaceBytes)
   readonly #timer: Timer
   /** How many of its requests were answered. */
-  #answered = 0
+  #answeredBytes = 0
 
   /** `hasHeader`: it begins with a header of the PROXY protocol. */
   constructor(arrival: Arrival, hasHeader: boolean, context: PrefaceContext) {
@@ -403,13 +403,13 @@ class PrefaceClient {
   }
 
   readonly #data = (chunk: Buffer): void => {
-    this.#said.add(chunk)
-    const { bytes } = this.#said
+    this.#receivedBytes.add(chunk)
+    const { bytes } = this.#receivedBytes
     // By what holds now, as the choice that follows is.
     const rules = this.#context.state.preface ?? noRules
     const found = rules.read(bytes, this.#hasHeader, answers => {
-      this.#socket.write(answers.slice(this.#answered))
-      this.#answered = answers.length
+      this.#socket.write(answers.slice(this.#answeredBytes))
+      this.#answeredBytes = answers.length
     })
     if (typeof found === 'string') this.#refuse('PH', found)
     else if (found !== undefined) this.#take(found, bytes.subarray(found.headerBytes))
@@ -419,14 +419,14 @@ class PrefaceClient {
 
   readonly #failed = (error: Error): void => this.#left(errorCode(error))
 
-  /** Who has said nothing has only looked whether somebody listens. */
+  /** A client that has sent nothing has only checked whether the port is open. */
   #left(detail: string): void {
-    this.#refuse(this.#said.length === 0 ? 'CC' : 'PH', detail)
+    this.#refuse(this.#receivedBytes.length === 0 ? 'CC' : 'PH', detail)
   }
 
   #take(preface: Preface, rest: Buffer): void {
     this.#end()
-    this.#arrival.tell(preface)
+    this.#arrival.takePreface(preface)
     this.#socket.pause()
     if (rest.length > 0) this.#socket.unshift(rest)
     this.#context.read(preface)

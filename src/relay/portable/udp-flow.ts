@@ -35,9 +35,9 @@ export interface FlowOwner {
   answered(flow: UdpFlow): void
   closed(flow: UdpFlow): void
   /** `backend` has sent its first reply to a flow. */
-  heard(backend: Backend, client: string): void
+  replied(backend: Backend, client: string): void
   /** It has sent none to what the client wrote last, at `sentAt`, and the flow has ended of that. */
-  unheard(backend: Backend, client: string, sentAt: number): void
+  notReplied(backend: Backend, client: string, sentAt: number): void
   /** There was no descriptor or port for a flow. */
   starved(): void
 }
@@ -48,7 +48,7 @@ const mostWaiting = 16
 /**
  * The datagrams between one client address:port and one endpoint. Each flow has a
  * connected socket of its own: its port tells replies apart, and only a connected socket
- * hears of a refusal (ICMP port unreachable, udp(7)).
+ * gets a refusal (ICMP port unreachable, udp(7)).
  */
 export class UdpFlow implements LimitedFlow<UdpFlow> {
   readonly ownPlace: Place<UdpFlow> = new Place<UdpFlow>(this)
@@ -67,8 +67,8 @@ export class UdpFlow implements LimitedFlow<UdpFlow> {
   #connected = false
   #backend: Backend | undefined
   /** Of its endpoint: whether anything has been sent there, and has come from there. */
-  #asked = false
-  #heard = false
+  #hasRequest = false
+  #hasReply = false
   #waiting: Buffer[] = []
   /** Kept to go out once more if the endpoint refuses it. */
   #last: Buffer | undefined
@@ -129,7 +129,8 @@ export class UdpFlow implements LimitedFlow<UdpFlow> {
 
   unanswered(): void {
     const backend = this.#backend
-    if (backend && this.#asked) this.#owner.unheard(backend, this.client, this.touchedAt)
+    if (backend && this.#hasRequest)
+      this.#owner.notReplied(backend, this.client, this.touchedAt)
     this.close()
   }
 
@@ -138,8 +139,8 @@ export class UdpFlow implements LimitedFlow<UdpFlow> {
     const socket = createSocket({ type, lookup: literalLookup })
     this.#socket = socket
     this.#backend = backend
-    this.#asked = false
-    this.#heard = false
+    this.#hasRequest = false
+    this.#hasReply = false
     backend.active += 1
     this.#owner.counters.add('dialAttempts', 1)
     socket.on('message', message => this.#reply(socket, message))
@@ -164,7 +165,7 @@ export class UdpFlow implements LimitedFlow<UdpFlow> {
     const { counters } = this.#owner
     socket?.send(datagram, error => {
       if (error !== null) return this.#unsent(socket, datagram, error)
-      if (socket === this.#socket) this.#asked = true
+      if (socket === this.#socket) this.#hasRequest = true
       counters.add('datagramsToBackend', 1)
       counters.add('bytesToBackend', datagram.length)
     })
@@ -176,7 +177,7 @@ export class UdpFlow implements LimitedFlow<UdpFlow> {
     const { counters } = this.#owner
     if (!this.answered) this.#owner.answered(this)
     else this.#owner.touched(this)
-    if (!this.#heard) this.#hear()
+    if (!this.#hasReply) this.#firstReply()
     if (this.#refusedBy.size > 0) this.#refusedBy.clear()
     this.#front.send(message, this.#clientPort, this.client, error => {
       if (error !== null) return counters.countDrop('send-failed')
@@ -185,9 +186,9 @@ export class UdpFlow implements LimitedFlow<UdpFlow> {
     })
   }
 
-  #hear(): void {
-    this.#heard = true
-    if (this.#backend !== undefined) this.#owner.heard(this.#backend, this.client)
+  #firstReply(): void {
+    this.#hasReply = true
+    if (this.#backend !== undefined) this.#owner.replied(this.#backend, this.client)
   }
 
   #unsent(socket: Socket, datagram: Buffer, error: NodeJS.ErrnoException): void {

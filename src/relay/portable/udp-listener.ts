@@ -12,7 +12,7 @@ import {
 } from '../relay.ts'
 import type { Listening } from '../bind-set.ts'
 import { ListenerFlows } from '../flow-limits.ts'
-import { restMs } from '../listener-endpoints.ts'
+import { cooldownMs } from '../listener-endpoints.ts'
 import { ListenerState } from './listener-state.ts'
 import type { ListenerOwner, PortListener, RelayEnv } from './port-listener.ts'
 import { type FlowOwner, literalLookup, UdpFlow } from './udp-flow.ts'
@@ -92,14 +92,14 @@ export class UdpListener implements PortListener, FlowOwner {
   }
 
   failed(backend: Backend): void {
-    this.#state.failed(backend, restMs.refused, 'refused, or out of reach')
+    this.#state.failed(backend, cooldownMs.refused, 'refused, or out of reach')
   }
 
-  heard(backend: Backend, client: string): void {
+  replied(backend: Backend, client: string): void {
     this.#state.answered(backend, client)
   }
 
-  unheard(backend: Backend, client: string, sentAt: number): void {
+  notReplied(backend: Backend, client: string, sentAt: number): void {
     this.#state.unanswered(backend, client, sentAt)
   }
 

@@ -4,8 +4,8 @@ import { endianness } from 'node:os'
 import { addressBytes } from '../../util/ip.ts'
 import { pacer } from '../../util/list-diff.ts'
 
-const firstLookMs = 1
-const nextLookMs = 20
+const firstCheckMs = 1
+const nextCheckMs = 20
 const longestPauseMs = 500
 const blindWaitMs = 100
 
@@ -32,14 +32,14 @@ interface Waiting {
  * Waits until bytes handed to a socket have reached its peer, for the one case in which
  * that matters: before a reset is passed on, since the kernel throws away what it has not
  * sent yet. Node can't ask a socket (SIOCOUTQ); on Linux /proc/net/tcp has it for all
- * sockets at once, so that one look serves all that wait. Where that file does not
+ * sockets at once, so that one read serves all that wait. Where that file does not
  * exist the wait is a blind 100 ms.
  */
 export class Undelivered {
   readonly #clock: Clock
   readonly #read: (path: string) => Promise<Buffer>
   readonly #waiting = new Set<Waiting>()
-  #looking = false
+  #checking = false
 
   constructor(clock: Clock, read: (path: string) => Promise<Buffer> = readTable) {
     this.#clock = clock
@@ -52,12 +52,12 @@ export class Undelivered {
     if (row === undefined) return done()
     const since = this.#clock.now()
     this.#waiting.add({ socket, ...row, since, until: since + ms, done })
-    if (!this.#looking) this.#lookAfter(firstLookMs)
+    if (!this.#checking) this.#checkAfter(firstCheckMs)
   }
 
   /**
    * For each group of sockets the bytes that have not reached their peers; 0 where that
-   * can't be known. One look serves all groups.
+   * can't be known. One read serves all groups.
    */
   async unsent(groups: readonly (readonly Watched[])[]): Promise<number[]> {
     const tables = await this.#readTables(
@@ -72,12 +72,12 @@ export class Undelivered {
     return groups.map(group => group.reduce((sum, socket) => sum + left(socket), 0))
   }
 
-  #lookAfter(ms: number): void {
-    this.#looking = true
-    this.#clock.setTimeout(() => void this.#look(), ms)
+  #checkAfter(ms: number): void {
+    this.#checking = true
+    this.#clock.setTimeout(() => void this.#check(), ms)
   }
 
-  async #look(): Promise<void> {
+  async #check(): Promise<void> {
     const started = this.#clock.now()
     // A table says nothing of what is handed to the kernel while it is being read.
     const flushed = [...this.#waiting].filter(({ socket }) => socket.writableLength === 0)
@@ -89,10 +89,10 @@ export class Undelivered {
     for (const waiting of this.#waiting) {
       if (waiting.socket.destroyed || now >= waiting.until) this.#end(waiting)
     }
-    this.#looking = false
+    this.#checking = false
     // A table of 10 000 sockets takes 30 ms to read: rarely spend more than a fifth on it.
-    const pause = Math.min(Math.max(nextLookMs, 4 * (now - started)), longestPauseMs)
-    if (this.#waiting.size > 0) this.#lookAfter(pause)
+    const pause = Math.min(Math.max(nextCheckMs, 4 * (now - started)), longestPauseMs)
+    if (this.#waiting.size > 0) this.#checkAfter(pause)
   }
 
   #end(waiting: Waiting): void {

@@ -2,7 +2,7 @@ import type { AccessBatch, BindState, NodeClients, RelayLimits } from '../relay.
 import type { Cause, ConnectionRecord } from '../cause.ts'
 
 /**
- * What a relay and its worker threads say to each other, and a control plane and its data plane:
+ * The messages between a relay and its worker threads, and a control plane and its data plane:
  * orders one way, carried out as they come, reports the other. Each pair has messages of its own
  * besides.
  */

@@ -7,15 +7,15 @@ export interface NewsObserver extends Omit<RelayObserver, 'wants'> {
   lastError?(slot: number, text: string): void
 }
 
-/** Milliseconds between two faults that tell of lost records. */
+/** Milliseconds between two faults that report lost records. */
 const lostEveryMs = 60_000
 
-/** Tells an observer at this end what comes from an Outbox at the other. */
+/** Notifies an observer at this end of what comes from an Outbox at the other. */
 export class NewsReader {
   readonly #clock: Clock
   readonly #observer: NewsObserver
   #lost = 0
-  #lostToldAt = -Infinity
+  #lostReportedAt = -Infinity
 
   constructor(clock: Clock, observer: NewsObserver) {
     this.#clock = clock
@@ -29,7 +29,7 @@ export class NewsReader {
     for (const record of records) observer.connectionClosed(record)
     for (const fault of faults) observer.fault(...fault)
     for (const batch of accessLines) observer.accessLines?.(batch)
-    if (lost > 0) this.#tellLost(lost)
+    if (lost > 0) this.#reportLost(lost)
   }
 
   #state(state: StateNews): void {
@@ -48,10 +48,10 @@ export class NewsReader {
     }
   }
 
-  #tellLost(records: number): void {
+  #reportLost(records: number): void {
     this.#lost += records
-    if (this.#clock.now() - this.#lostToldAt < lostEveryMs) return
-    this.#lostToldAt = this.#clock.now()
+    if (this.#clock.now() - this.#lostReportedAt < lostEveryMs) return
+    this.#lostReportedAt = this.#clock.now()
     const what = `${this.#lost} records of connections, or faults, came too fast and were lost`
     this.#lost = 0
     this.#observer.fault('', new Error(what))

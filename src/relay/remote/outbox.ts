@@ -81,7 +81,7 @@ export class Outbox implements RelayObserver {
   fault(listener: string, error: unknown): void {
     if (this.#faults.length < mostFaults) this.#faults.push([listener, errorOf(error)])
     else this.#lost += 1
-    // It may be the last thing that is heard of this end.
+    // It may be the last message of this end.
     if (this.#unread === 0) this.#go()
   }
 

@@ -9,7 +9,7 @@ export interface Channel<Call> {
   send(order: CommonOrder<Call>): void
   /** Ends it wherever it is. */
   kill(): void
-  /** A number that is another one at the next look, if the other end lives. */
+  /** A number that is another one at the next check, if the other end lives. */
   beats(): number
 }
 
@@ -23,12 +23,12 @@ export interface RemoteDeps<Call, Self> {
   readonly ready: (self: Self) => void
   /** It gives no sign of life, and is being killed. */
   readonly silent?: () => void
-  /** Also what it said in its last moments. */
+  /** Also what it sent in its last moments. */
   readonly news: (news: News, isGone: boolean) => void
   /** Called once, before calls are rejected. */
   readonly ended: (ending: RemoteEnding) => void
-  /** It was to be killed and that was refused, or has not ended of it: in what words. */
-  readonly unendable: (words: string) => void
+  /** It was to be killed and that was refused, or has not ended of it. */
+  readonly killFailed: (detail: string) => void
   /** Follows, unless it has ended meanwhile. */
   readonly endProcess: () => void
 }
@@ -43,7 +43,7 @@ export interface RemoteEnding {
   readonly livedMs: number
 }
 
-/** What a call rejects with when the other end did not live to answer it. */
+/** What a call rejects with when the other end died before it answered. */
 export class RemoteGone extends Error {}
 
 /** Milliseconds for the log to get out before the process is ended. */
@@ -65,7 +65,7 @@ export class Remote<Call, Self> {
   #isReady = false
   #isLeaving = false
   #isGone = false
-  #killedWhy = ''
+  #killReason = ''
   #overdue: Timer | undefined
   readonly #gone = new Deferred<void>()
 
@@ -116,7 +116,7 @@ export class Remote<Call, Self> {
   }
 
   /** Asks it to end; its end is expected. */
-  sayExit(): void {
+  requestExit(): void {
     if (!this.isOver) this.#channel?.send({ kind: 'exit' })
     this.#isLeaving = true
   }
@@ -124,30 +124,30 @@ export class Remote<Call, Self> {
   /** Ends it in order, and after `ms` in any case. Resolves when it is gone. */
   async leave(ms: number): Promise<void> {
     const { clock } = this.#deps
-    this.sayExit()
+    this.requestExit()
     const timer = clock.setTimeout(() => this.kill('it did not leave'), ms)
     await this.#gone.promise
     clock.clearTimeout(timer)
   }
 
-  kill(why: string): void {
-    if (this.#isGone || this.#killedWhy !== '') return
+  kill(reason: string): void {
+    if (this.#isGone || this.#killReason !== '') return
     const { deadMs } = this.#deps
-    this.#killedWhy = why
+    this.#killReason = reason
     this.#signs.stop()
-    const words = `was killed (${why}) and has not ended for ${deadMs / 1000} s`
-    this.#overdue = this.#deps.clock.setTimeout(() => this.#unendable(words), deadMs)
+    const detail = `was killed (${reason}) and has not ended for ${deadMs / 1000} s`
+    this.#overdue = this.#deps.clock.setTimeout(() => this.#killFailed(detail), deadMs)
     this.#channel?.kill()
   }
 
   /** The kernel, or a filter, does not let this process end it. */
   refused(error: Error): void {
-    if (this.#isGone || this.#killedWhy === '') return
+    if (this.#isGone || this.#killReason === '') return
     this.#deps.clock.clearTimeout(this.#overdue)
-    this.#unendable(`can't be killed, though ${this.#killedWhy}: ${error.message}`)
+    this.#killFailed(`can't be killed, though ${this.#killReason}: ${error.message}`)
   }
 
-  hear(report: CommonReport<Self>): void {
+  receive(report: CommonReport<Self>): void {
     switch (report.kind) {
       case 'ready':
         this.#isReady = true
@@ -173,9 +173,9 @@ export class Remote<Call, Self> {
     this.#isGone = true
     this.#signs.stop()
     clock.clearTimeout(this.#overdue)
-    const wasKilled = this.#killedWhy !== ''
+    const wasKilled = this.#killReason !== ''
     ended({
-      error: wasKilled ? new Error(this.#killedWhy) : error,
+      error: wasKilled ? new Error(this.#killReason) : error,
       wasKilled,
       wasLeaving: this.#isLeaving,
       livedMs: clock.now() - this.#startedAt,
@@ -185,9 +185,9 @@ export class Remote<Call, Self> {
     this.#calls.clear()
   }
 
-  #unendable(words: string): void {
-    const { clock, unendable, endProcess } = this.#deps
-    unendable(words)
+  #killFailed(detail: string): void {
+    const { clock, killFailed, endProcess } = this.#deps
+    killFailed(detail)
     this.#overdue = clock.setTimeout(endProcess, logFlushMs)
   }
 

@@ -1,8 +1,8 @@
 import type { Clock, Timer } from '../../util/clock.ts'
 
 export interface Patience {
-  /** Milliseconds between two looks. */
-  readonly lookMs: number
+  /** Milliseconds between two checks. */
+  readonly checkMs: number
   /** Looks in a row without a sign of life until one is taken to hang. */
   readonly mostSilent: number
   /** The same until it is ready: it loads its program first. */
@@ -11,7 +11,7 @@ export interface Patience {
 
 /**
  * Notices a thread or process that hangs. Looks are counted, not time: while this process is
- * stopped, or gets no CPU, there are no looks.
+ * stopped, or gets no CPU, there are no checks.
  */
 export class SignsOfLife {
   readonly #clock: Clock
@@ -24,7 +24,7 @@ export class SignsOfLife {
   #timer: Timer | undefined
 
   /**
-   * `beats` gives a number that is another one at the next look if it lives. `silent` is called
+   * `beats` gives a number that is another one at the next check if it lives. `silent` is called
    * once, when it has given no sign of life for `ms`.
    */
   constructor(
@@ -42,7 +42,7 @@ export class SignsOfLife {
   start(): void {
     this.#timer = this.#clock.setTimeout(() => {
       if (this.#isAlive()) this.start()
-    }, this.#patience.lookMs)
+    }, this.#patience.checkMs)
   }
 
   /** What it needs to start has no part in what follows. */
@@ -56,13 +56,13 @@ export class SignsOfLife {
   }
 
   #isAlive(): boolean {
-    const { lookMs, mostSilent, mostAtStart } = this.#patience
+    const { checkMs, mostSilent, mostAtStart } = this.#patience
     const beats = this.#beats()
     this.#count = beats === this.#seen ? this.#count + 1 : 0
     this.#seen = beats
     const most = this.#isReady ? mostSilent : mostAtStart
     if (this.#count < most) return true
-    this.#silent(most * lookMs)
+    this.#silent(most * checkMs)
     return false
   }
 }

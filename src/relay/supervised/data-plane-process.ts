@@ -23,7 +23,7 @@ export class DataPlaneProcess implements Channel<Call> {
   readonly #clock: Clock
   readonly #remote: Remote<Call, DataPlaneSelf>
   readonly #child: ChildProcess
-  /** What it said itself about why there can't be a relay. */
+  /** Its own report of why there can't be a relay. */
   cannotStart: Extract<Report, { readonly kind: 'cannot-start' }> | undefined
   /** It has ended of what no program may do, as native code can. */
   crashed = false
@@ -51,7 +51,7 @@ export class DataPlaneProcess implements Channel<Call> {
   }
 
   send(order: Order): void {
-    // One that has just died is heard of by its exit.
+    // One that has just died is reported by its exit.
     if (this.#child.connected) this.#child.send(order, () => {})
   }
 
@@ -65,7 +65,7 @@ export class DataPlaneProcess implements Channel<Call> {
   }
 
   #listen(child: ChildProcess): void {
-    child.on('message', report => this.#hear(report as Report))
+    child.on('message', report => this.#receive(report as Report))
     child.on('error', error => {
       // One that was never there has no exit.
       if (child.pid === undefined) this.#remote.end(failedStart(error))
@@ -81,10 +81,10 @@ export class DataPlaneProcess implements Channel<Call> {
     child.on('disconnect', () => this.#disconnected())
   }
 
-  #hear(report: Report): void {
+  #receive(report: Report): void {
     if (report.kind === 'pong') this.#pongs += 1
     else if (report.kind === 'cannot-start') this.cannotStart = report
-    else this.#remote.hear(report)
+    else this.#remote.receive(report)
   }
 
   /** Most often it is about to be known how it has ended. */
@@ -100,24 +100,24 @@ export class DataPlaneProcess implements Channel<Call> {
 /** What native code did when it was tried for the first time. */
 export class ProbeCrashed extends Error {}
 
-/** Why there is no data plane, when the first one has ended in these words. */
-export const neverServed = (
+/** Why there is no data plane, when the first one has ended. */
+export const startError = (
   first: Pick<DataPlaneProcess, 'cannotStart' | 'crashed'> | undefined,
-  words: string,
+  ending: string,
   wanted: WantedRelay,
 ): Error => {
-  const said = first?.cannotStart
-  const detail = `the process that tried it ${words}`
-  if (said?.unavailable === true) return new RelayUnavailable(said.why)
+  const report = first?.cannotStart
+  const detail = `the process that tried it ${ending}`
+  if (report?.unavailable === true) return new RelayUnavailable(report.reason)
   if (first?.crashed === true && wanted === 'auto') return new ProbeCrashed(detail)
   if (first?.crashed === true && wanted === 'linux')
     return new RelayUnavailable(unavailable(detail))
-  const why = said ? `can't start: ${said.why}` : words
-  return new UsherError('DATA_PLANE', `the data plane ${why}`)
+  const problem = report ? `can't start: ${report.reason}` : ending
+  return new UsherError('DATA_PLANE', `the data plane ${problem}`)
 }
 
 /** How it has ended, after `the data plane`. */
-export const inWords = ({ error, wasKilled }: RemoteEnding): string =>
+export const describeEnding = ({ error, wasKilled }: RemoteEnding): string =>
   wasKilled ? `was killed: ${error.message}` : error.message
 
 const forked = (program: DataPlaneProgram): ChildProcess => {

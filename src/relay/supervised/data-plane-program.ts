@@ -5,7 +5,7 @@ export interface Launcher {
   /** With its arguments, to be followed by what it is to start; empty: none. */
   readonly command: readonly string[]
   /** Why privileges stay that could go; '' when none do. */
-  readonly why: string
+  readonly reason: string
 }
 
 const isSource = import.meta.url.endsWith('.ts')

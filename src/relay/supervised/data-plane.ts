@@ -36,7 +36,7 @@ const setUp = async (setup: Setup): Promise<void> => {
     if (order.kind === 'node-clients') relay.setNodeClients(order.clients)
     if (order.kind !== 'call') return
     const { id, call } = order
-    server.answer(call).then(
+    server.handle(call).then(
       result => report({ kind: 'done', id, result }),
       (reason: unknown) => report({ kind: 'failed', id, error: errorOf(reason) }),
     )
@@ -44,10 +44,10 @@ const setUp = async (setup: Setup): Promise<void> => {
   report({ kind: 'ready', self: { choice, privileges: ownPrivileges() } })
 }
 
-const cannotStart = (reason: unknown): void => {
-  const unavailable = reason instanceof RelayUnavailable
-  const why = messageOf(reason)
-  report({ kind: 'cannot-start', why, unavailable }, () => process.exit(1))
+const cannotStart = (error: unknown): void => {
+  const unavailable = error instanceof RelayUnavailable
+  const reason = messageOf(error)
+  report({ kind: 'cannot-start', reason, unavailable }, () => process.exit(1))
 }
 
 process.on('message', (order: Order) => {

@@ -1,7 +1,7 @@
 import type { WantedRelay } from '../choose-relay.ts'
 import type { ChosenRelay } from '../make-relay.ts'
 import type { Privileges } from '../privileges.ts'
-import type { Ask } from '../questions.ts'
+import type { Query } from '../queries.ts'
 import type { RelayListener, RelayStats } from '../relay.ts'
 import type { CommonOrder, CommonReport, CommonSetup } from '../remote/messages.ts'
 import type { PackedListener } from './packed-stats.ts'
@@ -20,7 +20,7 @@ export interface DataPlaneSelf {
   readonly privileges: Privileges | undefined
 }
 
-/** What has an answer. */
+/** What has a result. */
 export type Call =
   /** A part of what has changed; answered when it has been taken in. */
   | {
@@ -30,11 +30,11 @@ export type Call =
     }
   /** All changes are there: answered when the relay has applied them. */
   | { readonly kind: 'apply' }
-  /** The first page of a look at the figures, or the next one. Looks are numbered: 1, 2, ... */
-  | { readonly kind: 'stats'; readonly look: number }
+  /** The first page of a read of the figures, or the next one. Reads are numbered: 1, 2, ... */
+  | { readonly kind: 'stats'; readonly read: number }
   | { readonly kind: 'drain'; readonly ms: number }
   /** As of the contract. */
-  | Ask
+  | Query
 
 /** From the parent to the data plane. */
 export type Order =
@@ -42,7 +42,7 @@ export type Order =
   | { readonly kind: 'setup'; readonly setup: Setup }
   | { readonly kind: 'ping' }
 
-/** One page of figures: what has changed since the page before, be it of another look. */
+/** One page of figures: what has changed since the page before, be it of another read. */
 export interface StatsPage {
   readonly listeners: readonly PackedListener[]
   /** Listeners that there are no more, by id. */
@@ -51,7 +51,7 @@ export interface StatsPage {
   readonly whole: WholeStats
 }
 
-/** What there is to say of all listeners together. */
+/** Figures of all listeners together. */
 export type WholeStats = Pick<RelayStats, 'fds' | 'acceptPaused' | 'workers'>
 
 /** From the data plane to its parent. */
@@ -60,7 +60,7 @@ export type Report =
   /** There can't be a relay; the process ends. */
   | {
       readonly kind: 'cannot-start'
-      readonly why: string
+      readonly reason: string
       /** The relay that was asked for by name does not work here. */
       readonly unavailable: boolean
     }

@@ -44,18 +44,18 @@ export const addCounters = (
     (_, cell) => (now[cell] ?? 0) + (isGauge(cell) ? 0 : (before[cell] ?? 0)),
   )
 
-const isUsed = ({ active, failures, resting, rttMs = 0 }: EndpointStats): boolean =>
-  active > 0 || failures > 0 || resting || rttMs > 0
+const isUsed = ({ active, failures, coolingDown, rttMs = 0 }: EndpointStats): boolean =>
+  active > 0 || failures > 0 || coolingDown || rttMs > 0
 
 const endpointFigures = (endpoint: EndpointStats): readonly number[] => {
-  const { active, failures, resting, rttMs = 0, retransmits = 0 } = endpoint
-  return [active, failures, resting ? 1 : 0, rttMs, retransmits]
+  const { active, failures, coolingDown, rttMs = 0, retransmits = 0 } = endpoint
+  return [active, failures, coolingDown ? 1 : 0, rttMs, retransmits]
 }
 
 const endpointStats = (key: string, all: readonly number[], i: number): EndpointStats => {
   const figures = all.slice(5 * i, 5 * i + 5)
-  const [active = 0, failures = 0, resting = 0, rttMs = 0, retransmits = 0] = figures
+  const [active = 0, failures = 0, coolingDown = 0, rttMs = 0, retransmits = 0] = figures
   // The kernel was asked only where there is a time.
   const path = rttMs > 0 ? { rttMs, retransmits } : undefined
-  return { key, active, failures, resting: resting === 1, ...path }
+  return { key, active, failures, coolingDown: coolingDown === 1, ...path }
 }

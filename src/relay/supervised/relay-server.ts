@@ -12,10 +12,10 @@ import { type AddressRanges, ownRanges } from '../../util/address-ranges.ts'
 
 /** Listeners and endpoints of one page: about a millisecond's work at either end. */
 const pageWeight = 1000
-/** Of a listener that is looked at and told of, beside its binds and endpoints. */
-const toldWeight = 10
+/** Of a listener that is read and sent, beside its binds and endpoints. */
+const listenerWeight = 10
 
-interface Look {
+interface StatsRead {
   readonly stats: RelayStats
   readonly listeners: Iterator<ListenerStats>
   readonly seen: Set<string>
@@ -27,10 +27,10 @@ export class RelayServer {
   readonly #outbox: Outbox
   readonly #listeners = new Map<string, RelayListener>()
   /** The newest that was asked for; it is there when its first page is. */
-  #lookNumber = 0
-  #look: Look | undefined
+  #readNumber = 0
+  #read: StatsRead | undefined
   /** The figures that the parent has, by id. */
-  readonly #told = new Map<string, ListenerStats>()
+  readonly #sent = new Map<string, ListenerStats>()
 
   constructor(relay: Relay, outbox: Outbox) {
     this.#relay = relay
@@ -38,11 +38,11 @@ export class RelayServer {
   }
 
   /** Rejects with what the relay rejects with. */
-  async answer(call: Call): Promise<unknown> {
+  async handle(call: Call): Promise<unknown> {
     if (call.kind === 'change') return this.#change(call.gone, call.changed)
-    if (call.kind === 'stats') return this.#page(call.look)
+    if (call.kind === 'stats') return this.#page(call.read)
     try {
-      if (call.kind === 'ask') return await this.#relay.ask(call.question, call.asked)
+      if (call.kind === 'query') return await this.#relay.query(call.name, call.params)
       if (call.kind === 'drain') return await this.#relay.drain(call.ms)
       await this.#relay.apply([...this.#listeners.values()])
       return null
@@ -58,27 +58,27 @@ export class RelayServer {
     return null
   }
 
-  /** Rejects when there is a newer look: its pages are not for who gave the older one up. */
+  /** Rejects when there is a newer read: its pages are not for who gave the older one up. */
   async #page(number: number): Promise<StatsPage> {
-    if (number > this.#lookNumber) {
-      this.#lookNumber = number
-      this.#look = undefined
+    if (number > this.#readNumber) {
+      this.#readNumber = number
+      this.#read = undefined
       const stats = await this.#relay.stats()
       // Figures, log and health must agree on binds.
       this.#outbox.flush()
-      if (number === this.#lookNumber)
-        this.#look = {
+      if (number === this.#readNumber)
+        this.#read = {
           stats,
           listeners: stats.listeners[Symbol.iterator](),
           seen: new Set(),
         }
     }
-    if (number !== this.#lookNumber || this.#look === undefined)
+    if (number !== this.#readNumber || this.#read === undefined)
       throw new Error(`look ${number} at the figures: there is a newer look`)
-    return this.#pageOf(this.#look)
+    return this.#pageOf(this.#read)
   }
 
-  #pageOf({ stats, listeners, seen }: Look): StatsPage {
+  #pageOf({ stats, listeners, seen }: StatsRead): StatsPage {
     const { fds, acceptPaused, workers = [] } = stats
     const whole = { fds, acceptPaused, ...(workers.length > 0 && { workers }) }
     const page: StatsPage['listeners'][number][] = []
@@ -87,24 +87,24 @@ export class RelayServer {
       if (done === true)
         return { listeners: page, gone: this.#gone(seen), last: true, whole }
       seen.add(value.id)
-      if (this.#told.get(value.id) === value) continue
-      this.#told.set(value.id, value)
+      if (this.#sent.get(value.id) === value) continue
+      this.#sent.set(value.id, value)
       page.push(packListener(value))
-      weight += toldWeight + value.binds.length + value.endpoints.length
+      weight += listenerWeight + value.binds.length + value.endpoints.length
     }
     return { listeners: page, gone: [], last: false, whole }
   }
 
   #gone(seen: ReadonlySet<string>): readonly string[] {
-    const gone = [...this.#told.keys()].filter(id => !seen.has(id))
-    for (const id of gone) this.#told.delete(id)
+    const gone = [...this.#sent.keys()].filter(id => !seen.has(id))
+    for (const id of gone) this.#sent.delete(id)
     return gone
   }
 }
 
 /**
  * A listener that has come from another process, with ranges of clients in memory of their own. As they
- * came they are parts of the whole message, which would be copied for each thread that is told of them.
+ * came they are parts of the whole message, which would be copied for each thread that gets them.
  */
 export const withOwnRanges = (listener: RelayListener): RelayListener => {
   const { clients, fronts } = listener

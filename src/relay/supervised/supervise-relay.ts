@@ -5,7 +5,12 @@ import { ReceivedLines } from '../access-log/access-lines.ts'
 import type { WantedRelay } from '../choose-relay.ts'
 import { causes } from '../counters.ts'
 import { noNodeClients } from '../node-clients.ts'
-import { type AnswerTo, type Asked, type Question, noAnswer } from '../questions.ts'
+import {
+  type QueryResult,
+  type QueryParams,
+  type QueryName,
+  emptyResults,
+} from '../queries.ts'
 import type {
   DrainResult,
   NodeClients,
@@ -21,10 +26,10 @@ import { Restarts } from '../remote/restarts.ts'
 import {
   DataPlaneProcess,
   type DataPlaneProgram,
-  inWords,
-  neverServed,
+  describeEnding,
+  startError,
 } from './data-plane-process.ts'
-import { KnownBinds, KnownStats, type Look } from './last-known.ts'
+import { LastBinds, LastStats, type StatsSnapshot } from './last-stats.ts'
 import type { Call, DataPlaneSelf, Setup, StatsPage } from './messages.ts'
 import { listenerChanges } from '../listener-changes.ts'
 import type { PackedListener } from './packed-stats.ts'
@@ -49,14 +54,14 @@ export interface SupervisedRelayDeps {
 }
 
 /**
- * Milliseconds for a look at the figures; after that the last known ones count. Less than
+ * Milliseconds for a read of the figures; after that the last known ones count. Less than
  * the 3 s that `usher status` waits.
  */
-const lookMs = 2000
+const readTimeoutMs = 2000
 /** Milliseconds between two starts of one that dies again and again. */
 const longestPauseMs = 10_000
 /** 10 s without an answer to a ping. Starting may take longer. */
-const patience = { lookMs: 1000, mostSilent: 10, mostAtStart: 30 }
+const patience = { checkMs: 1000, mostSilent: 10, mostAtStart: 30 }
 /** Milliseconds it has to leave in when it is asked to. */
 const leaveMs = 1000
 /** Milliseconds that the kernel may take to end a process, of which 100 000 sockets take one. */
@@ -65,15 +70,15 @@ const deadMs = 10_000
 /**
  * A relay in a process of its own (the data plane), which is started again when it dies
  * and given the whole state. What dies with it: connections, UDP flows, affinity, and what
- * was counted since the last look. The first one has to come to serve.
+ * was counted since the last read. The first one has to come to serve.
  */
 export class SupervisedRelay implements Relay {
   readonly #deps: SupervisedRelayDeps
   #setup: Setup
   readonly #restarts: Restarts
   readonly #news: NewsReader
-  readonly #binds = new KnownBinds()
-  readonly #known: KnownStats
+  readonly #binds = new LastBinds()
+  readonly #lastStats: LastStats
   #wanted: readonly RelayListener[] = []
   #nodeClients = noNodeClients
   #remote: Remote<Call, DataPlaneSelf> | undefined
@@ -84,7 +89,7 @@ export class SupervisedRelay implements Relay {
   #serving = new Serving()
   /** It has all that was wanted when it started. */
   #restored = false
-  #looking: Promise<RelayStats> | undefined
+  #reading: Promise<RelayStats> | undefined
   #accessLines = new ReceivedLines()
   /** Workers that have given no sign of life. */
   readonly #hung = new Set<number>()
@@ -97,7 +102,7 @@ export class SupervisedRelay implements Relay {
     this.#setup = { relay, limits, wantedCauses, openFileLimit, workers }
     this.#restarts = new Restarts(clock, longestPauseMs, () => this.#start(), random)
     this.#news = new NewsReader(clock, this.#newsObserver())
-    this.#known = new KnownStats(openFileLimit)
+    this.#lastStats = new LastStats(openFileLimit)
     this.#start()
   }
 
@@ -133,13 +138,16 @@ export class SupervisedRelay implements Relay {
   }
 
   stats(): Promise<RelayStats> {
-    this.#looking ??= this.#look().finally(() => (this.#looking = undefined))
-    return this.#looking
+    this.#reading ??= this.#readStats().finally(() => (this.#reading = undefined))
+    return this.#reading
   }
 
   /** While there is no process there are no connections: they ended with it. */
-  async ask<Q extends Question>(question: Q, asked: Asked<Q>): Promise<AnswerTo<Q>> {
-    return (await orGone(this.#serving.now?.ask(question, asked))) ?? noAnswer[question]
+  async query<Q extends QueryName>(
+    name: Q,
+    params: QueryParams<Q>,
+  ): Promise<QueryResult<Q>> {
+    return (await orGone(this.#serving.now?.query(name, params))) ?? emptyResults[name]
   }
 
   /** As of any relay; when it is over the process is gone too. */
@@ -171,7 +179,7 @@ export class SupervisedRelay implements Relay {
       ready: self => void this.#serve(remote, self),
       news: (news, isGone) => this.#news.read(news, isGone),
       ended: ending => this.#ended(ending),
-      unendable: words => this.#unendable(words),
+      killFailed: detail => this.#killFailed(detail),
       endProcess,
     })
     this.#remote = remote
@@ -209,7 +217,7 @@ export class SupervisedRelay implements Relay {
   #ended(ending: RemoteEnding): void {
     const { observer, lost } = this.#deps
     const ended = this.#process
-    const words = inWords(ending)
+    const text = describeEnding(ending)
     this.#remote = undefined
     this.#process = undefined
     this.#restored = false
@@ -218,22 +226,23 @@ export class SupervisedRelay implements Relay {
     if (this.#draining) this.#serving.is(undefined)
     if (ending.wasLeaving) return
     if (!this.#hasServed) {
-      this.#first.reject(neverServed(ended, words, this.#setup.relay))
+      this.#first.reject(startError(ended, text, this.#setup.relay))
       this.#serving.is(undefined)
       return
     }
     const pause = this.#restarts.pauseAfter(ending.livedMs)
     const then = this.#draining ? '' : `; it is started again ${whenStarted(pause)}`
     const lived = `${(ending.livedMs / 1000).toFixed(1)} s`
-    const why = ended?.cannotStart === undefined ? '' : ` (${ended.cannotStart.why})`
+    const reason =
+      ended?.cannotStart === undefined ? '' : ` (${ended.cannotStart.reason})`
     observer.fault(
       '',
-      new Error(`the data plane ${words}${why}; it had run for ${lived}${then}`),
+      new Error(`the data plane ${text}${reason}; it had run for ${lived}${then}`),
     )
-    observer.processGone?.(`${words}${why}`)
-    this.#tellLostLines()
-    this.#known.died(this.#wanted)
-    for (const thread of this.#hung) this.#tellHung(thread, false)
+    observer.processGone?.(`${text}${reason}`)
+    this.#reportLostLines()
+    this.#lastStats.died(this.#wanted)
+    for (const thread of this.#hung) this.#reportHung(thread, false)
     void this.#startAgain(pause)
     // Callers that wait for it learn for how long there has been none.
     if (!this.#draining) lost?.()
@@ -243,8 +252,8 @@ export class SupervisedRelay implements Relay {
    * It holds the ports of the one that would be started in its place, and serves no client: what
    * started this process, the kubelet for instance, can end both.
    */
-  #unendable(words: string): void {
-    const what = `the data plane (process ${this.pid}) ${words}`
+  #killFailed(detail: string): void {
+    const what = `the data plane (process ${this.pid}) ${detail}`
     const error = new Error(`${what}; Usher ends, to be started again`)
     this.#deps.observer.fault('', error)
   }
@@ -268,27 +277,27 @@ export class SupervisedRelay implements Relay {
         observer.bindChanged(listener, state)
       },
       acceptPaused: (...pause) => observer.acceptPaused(...pause),
-      workerHung: (thread, hung) => this.#tellHung(thread, hung),
+      workerHung: (thread, hung) => this.#reportHung(thread, hung),
       allFailed: listener => observer.allFailed?.(listener),
       fault: (...fault) => observer.fault(...fault),
     }
   }
 
-  #tellHung(thread: number, hung: boolean): void {
+  #reportHung(thread: number, hung: boolean): void {
     if (hung) this.#hung.add(thread)
     else this.#hung.delete(thread)
     this.#deps.observer.workerHung(thread, hung)
   }
 
-  /** Those of the connections that were open when its figures were looked at last. */
-  #tellLostLines(): void {
+  /** Those of the connections that were open when its figures were read last. */
+  #reportLostLines(): void {
     const logged = new Map(
       this.#wanted.flatMap(spec => (spec.accessLog ? [[spec.id, spec] as const] : [])),
     )
     const received = this.#accessLines
     this.#accessLines = new ReceivedLines()
     if (logged.size === 0) return
-    for (const { id, counters } of this.#known.seenListeners()) {
+    for (const { id, counters } of this.#lastStats.seenListeners()) {
       const spec = logged.get(id)
       const lost = spec && received.lost(spec, counters)
       if (lost) this.#deps.observer.accessLines?.(lost)
@@ -296,20 +305,25 @@ export class SupervisedRelay implements Relay {
   }
 
   /** While a process is being started, or does not answer: what was known last. */
-  async #look(): Promise<RelayStats> {
+  async #readStats(): Promise<RelayStats> {
     const { clock, observer } = this.#deps
     const relay = this.#serving.now
     const giveUp = new AbortController()
     if (relay !== undefined && this.#restored)
       try {
-        const look = await within(clock, lookMs, relay.look(giveUp.signal))
-        if (look !== undefined && relay === this.#serving.now) this.#known.seen(look)
+        const snapshot = await within(
+          clock,
+          readTimeoutMs,
+          relay.readStats(giveUp.signal),
+        )
+        if (snapshot !== undefined && relay === this.#serving.now)
+          this.#lastStats.seen(snapshot)
       } catch (error) {
         if (!(error instanceof RemoteGone)) observer.fault('', error as Error)
       } finally {
         giveUp.abort()
       }
-    return this.#known.stats()
+    return this.#lastStats.stats()
   }
 }
 
@@ -318,10 +332,10 @@ const endThisProcess = (): void => process.exit(1)
 const whenStarted = (ms: number): string =>
   ms === 0 ? 'at once' : `in ${Math.round(ms)} ms`
 
-/** What the data plane answers; undefined when it does not live to answer. */
-const orGone = async <T>(answer: Promise<T> | undefined): Promise<T | undefined> => {
+/** The result; undefined when the data plane dies before it answers. */
+const orGone = async <T>(reply: Promise<T> | undefined): Promise<T | undefined> => {
   try {
-    return await answer
+    return await reply
   } catch (error) {
     if (error instanceof RemoteGone) return undefined
     throw error
@@ -369,8 +383,8 @@ class RemoteRelay {
   readonly #remote: Remote<Call, DataPlaneSelf>
   /** What the process knows. */
   #sent: readonly RelayListener[] = []
-  #looks = 0
-  /** The figures of its listeners as they were told last, by id. */
+  #readNumber = 0
+  /** The figures of its listeners as they were sent last, by id. */
   readonly #figures = new Map<string, PackedListener>()
   #turn: Promise<unknown> = Promise.resolve()
 
@@ -381,7 +395,7 @@ class RemoteRelay {
   /** One call after the other; only what has changed since the last one travels. */
   apply(listeners: readonly RelayListener[]): Promise<void> {
     const done = this.#turn.then(() => this.#apply(listeners))
-    this.#turn = done.catch(() => {}) // Its caller hears of it.
+    this.#turn = done.catch(() => {}) // Its caller gets the rejection.
     return done
   }
 
@@ -389,12 +403,12 @@ class RemoteRelay {
    * Page by page, so that neither end is held up by 10 000 listeners; only what has changed since the
    * last one travels. Rejects after the next page when it is given up.
    */
-  async look(givenUp: AbortSignal): Promise<Look> {
-    this.#looks += 1
-    const look = this.#looks
+  async readStats(givenUp: AbortSignal): Promise<StatsSnapshot> {
+    this.#readNumber += 1
+    const read = this.#readNumber
     for (;;) {
-      const page = (await this.#remote.call({ kind: 'stats', look })) as StatsPage
-      // Also of a look that is given up: they are not told again.
+      const page = (await this.#remote.call({ kind: 'stats', read })) as StatsPage
+      // Also of a read that is given up: they are not sent again.
       for (const one of page.listeners) this.#figures.set(one.id, one)
       for (const id of page.gone) this.#figures.delete(id)
       givenUp.throwIfAborted()
@@ -402,8 +416,11 @@ class RemoteRelay {
     }
   }
 
-  async ask<Q extends Question>(question: Q, asked: Asked<Q>): Promise<AnswerTo<Q>> {
-    return (await this.#remote.call({ kind: 'ask', question, asked })) as AnswerTo<Q>
+  async query<Q extends QueryName>(
+    name: Q,
+    params: QueryParams<Q>,
+  ): Promise<QueryResult<Q>> {
+    return (await this.#remote.call({ kind: 'query', name, params })) as QueryResult<Q>
   }
 
   async drain(ms: number): Promise<DrainResult> {

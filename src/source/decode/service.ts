@@ -133,7 +133,7 @@ export const undated = Number.MAX_SAFE_INTEGER
 export const decodeService = decoderOf({
   kind: 'Service',
   namespaced: true,
-  ignored: (metadata, raw) => whyIgnored(metadata, peek(raw, 'spec')),
+  ignored: (metadata, raw) => ignoredReason(metadata, peek(raw, 'spec')),
   shape,
   faults: ({ spec, status }) => [
     ...clusterIPFaults(spec),
@@ -162,7 +162,7 @@ export const decodeService = decoderOf({
   },
 })
 
-const whyIgnored = (metadata: Metadata, spec: unknown): string => {
+const ignoredReason = (metadata: Metadata, spec: unknown): string => {
   if (metadata.label(labels.proxyName) !== undefined)
     return `the label ${labels.proxyName} leaves it to another proxy`
   if (peek(spec, 'type') === 'ExternalName') return 'type ExternalName has no address'

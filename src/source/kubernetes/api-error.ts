@@ -25,10 +25,11 @@ export class ApiError extends UsherError {
     retryAfterMs = 0,
     code: 'API_REFUSED' | 'API_WATCH_REFUSED' = 'API_REFUSED',
   ) {
-    const said = textOf(peek(body, 'message')) || textOf(body)
+    const detail = textOf(peek(body, 'message')) || textOf(body)
     const reason = textOf(peek(body, 'reason'))
     const title = `${status} ${reason || (STATUS_CODES[status] ?? '')}`.trim()
-    const message = said === '' ? title : `${title}: ${printable(said, longestMessage)}`
+    const message =
+      detail === '' ? title : `${title}: ${printable(detail, longestMessage)}`
     super(code, message)
     this.status = status
     this.reason = reason
@@ -53,9 +54,9 @@ export const apiErrorOf = (
   headers: IncomingHttpHeaders,
   body: string,
 ): ApiError => {
-  const said = parseJson(body)
+  const parsed = parseJson(body)
   const retryAfterMs = retryAfterOf(headers['retry-after'])
-  return new ApiError(status, said === undefined ? body.trim() : said, retryAfterMs)
+  return new ApiError(status, parsed === undefined ? body.trim() : parsed, retryAfterMs)
 }
 
 /** Seconds or a date (RFC 9110, 10.2.3), in milliseconds from now. */
@@ -66,7 +67,7 @@ const retryAfterOf = (given: string | undefined): number => {
 }
 
 /** The message of an error, on one line. */
-export const wordsOf = (error: Error): string => {
+export const errorText = (error: Error): string => {
   const { code, message } = error as NodeJS.ErrnoException
   // What IncomingMessage says when its connection ends before it does.
   if (code === 'ECONNRESET' && message === 'aborted') return 'the connection was cut'

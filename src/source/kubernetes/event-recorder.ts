@@ -13,7 +13,7 @@ export interface EventRecorderOptions {
   readonly instance?: string
   readonly clock?: Clock
   /** Called once when events can't be sent, and again after some were. */
-  readonly onFailure?: (why: string) => void
+  readonly onFailure?: (reason: string) => void
 }
 
 /** Events that wait to be sent; more are dropped. */
@@ -149,11 +149,11 @@ export class EventRecorder {
     response.body.resume()
   }
 
-  #failed(why: string): void {
+  #failed(reason: string): void {
     this.#failures += 1
     if (this.#failing) return
     this.#failing = true
-    this.#options.onFailure?.(`cannot send events: ${printable(why, 300)}`)
+    this.#options.onFailure?.(`cannot send events: ${printable(reason, 300)}`)
   }
 }
 

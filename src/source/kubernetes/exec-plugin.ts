@@ -105,8 +105,8 @@ export class PluginCredentials implements Credentials {
         : await execCredential(user.raw('exec'), user.directory, run.signal)
     } catch (error) {
       const kind = user.raw('exec') === undefined ? 'auth-provider' : 'exec'
-      const why = printable(messageOf(error).trim(), 300)
-      throw new Error(`${user.title}.${kind}: ${why}`, { cause: error })
+      const reason = printable(messageOf(error).trim(), 300)
+      throw new Error(`${user.title}.${kind}: ${reason}`, { cause: error })
     } finally {
       clock.clearTimeout(timer)
     }

@@ -95,12 +95,12 @@ export class KubernetesSource implements Source {
   }
 
   status(): SourceStatus {
-    const words = [this.#services, this.#slices].map(
+    const states = [this.#services, this.#slices].map(
       ({ reflector }) => reflector.lastDataAt,
     )
-    const lastGoodAt = words.includes(undefined)
+    const lastGoodAt = states.includes(undefined)
       ? undefined
-      : Math.min(...words.map(Number))
+      : Math.min(...states.map(Number))
     return {
       name: `kubernetes ${this.#options.client.server}`,
       synced: this.#synced,
@@ -110,7 +110,7 @@ export class KubernetesSource implements Source {
   }
 
   /** Why nothing is known of the Node, for people; asked when that is so. */
-  whyNoNode(): string {
+  nodeProblem(): string {
     const { nodeName } = this.#options
     const { store, reflector } = this.#node ?? {}
     if (reflector?.error) return reflector.error

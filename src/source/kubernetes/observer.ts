@@ -8,9 +8,9 @@ export interface KubernetesObserver {
    * The newest state can't be read. Called when the reason changes, and again while it lasts,
    * at most once a minute. `lastDataAt`: epoch milliseconds, undefined before the first.
    */
-  lost(resource: string, why: string, lastDataAt: number | undefined): void
+  lost(resource: string, reason: string, lastDataAt: number | undefined): void
   /** All was read anew; what had not changed was not sent on again. */
-  relisted(resource: string, why: string): void
+  relisted(resource: string, reason: string): void
   /** Something before the server closes watches after so many milliseconds. */
   idleLimit(limitMs: number): void
   /** The server can't do something; how it is done from now on. */
@@ -37,13 +37,13 @@ export class LossNotice {
   }
 
   /** `once`: the same reason is not reported a second time, however long it lasts. */
-  lost(why: string, lastDataAt: number | undefined, once = false): void {
+  lost(reason: string, lastDataAt: number | undefined, once = false): void {
     const now = this.#clock.now()
-    if (why === this.#reported && (once || now - this.#reportedAt < quietMs)) return
-    this.#reported = why
+    if (reason === this.#reported && (once || now - this.#reportedAt < quietMs)) return
+    this.#reported = reason
     this.#reportedAt = now
     this.#away = true
-    this.#observer.lost(this.#resource(), why, lastDataAt)
+    this.#observer.lost(this.#resource(), reason, lastDataAt)
   }
 
   connected(): void {

@@ -72,7 +72,7 @@ export class Watchdog {
     this.#ms = ms
     this.#expired = expired
     this.#touchedAt = clock.now()
-    this.#timer = clock.setTimeout(() => this.#look(), ms)
+    this.#timer = clock.setTimeout(() => this.#check(), ms)
   }
 
   touch(): void {
@@ -83,9 +83,9 @@ export class Watchdog {
     this.#clock.clearTimeout(this.#timer)
   }
 
-  #look(): void {
+  #check(): void {
     const left = this.#touchedAt + this.#ms - this.#clock.now()
     if (left <= 0) this.#expired()
-    else this.#timer = this.#clock.setTimeout(() => this.#look(), left)
+    else this.#timer = this.#clock.setTimeout(() => this.#check(), left)
   }
 }

@@ -1,5 +1,5 @@
 import { type Clock, wait } from '../../util/clock.ts'
-import { ApiError, wordsOf } from './api-error.ts'
+import { ApiError, errorText } from './api-error.ts'
 import { Backoff } from '../../util/backoff.ts'
 import {
   type Collection,
@@ -74,7 +74,7 @@ export class Reflector {
   #closed = false
   /** Where to go on; '' when all has to be listed. */
   #resourceVersion = ''
-  #relistWhy = ''
+  #relistReason = ''
   /** The server may be another one than before. */
   #doubtful = false
   #alternative = 0
@@ -106,9 +106,9 @@ export class Reflector {
   }
 
   /** Lists again now. */
-  relist(why: string): void {
-    this.#mustList(why)
-    this.#session.abort(new UsherError('RELIST', why))
+  relist(reason: string): void {
+    this.#mustList(reason)
+    this.#session.abort(new UsherError('RELIST', reason))
   }
 
   /** The server serves other reflectors: the fault of this one may be over. */
@@ -186,9 +186,9 @@ export class Reflector {
       this.#page(collection, query, item, signal)
     const { store } = this.#options
     const version = this.#resourceVersion
-    const why = await brokenHistory(read, store, this.#collection, version)
+    const reason = await brokenHistory(read, store, this.#collection, version)
     this.#doubtful = false
-    if (why !== '') this.#mustList(why)
+    if (reason !== '') this.#mustList(reason)
   }
 
   async #list(signal: AbortSignal): Promise<void> {
@@ -242,7 +242,7 @@ export class Reflector {
     } finally {
       this.#delivered = reader.receivedAny
       if (this.#resourceVersion !== '') this.#resourceVersion = reader.resourceVersion
-      if (reader.why !== '') this.#mustList(reader.why)
+      if (reader.problem !== '') this.#mustList(reader.problem)
     }
   }
 
@@ -261,7 +261,7 @@ export class Reflector {
     this.#served = true
     served()
     if (this.#synced) {
-      observer.relisted(this.#collection.resource, this.#relistWhy)
+      observer.relisted(this.#collection.resource, this.#relistReason)
       return
     }
     this.#synced = true
@@ -331,7 +331,7 @@ export class Reflector {
       this.#mustList(error.message)
     // Also when the server answered: one that refuses may be about to be replaced.
     else this.#doubtful = true
-    this.#error = `cannot ${this.#doing} ${this.#collection.resource}: ${wordsOf(error)}`
+    this.#error = `cannot ${this.#doing} ${this.#collection.resource}: ${errorText(error)}`
     this.#notice.lost(this.#error, this.#lastDataAt, once)
   }
 
@@ -373,9 +373,9 @@ export class Reflector {
     return this.#timing.rarelyMs
   }
 
-  #mustList(why: string): void {
+  #mustList(reason: string): void {
     this.#resourceVersion = ''
-    this.#relistWhy = why
+    this.#relistReason = reason
     this.#alternative = 0
   }
 

@@ -62,7 +62,7 @@ export class WatchReader {
   #since: string
   #receivedAny = false
   #disorder = false
-  #why = ''
+  #problem = ''
 
   constructor(options: WatchReaderOptions) {
     this.#options = options
@@ -82,8 +82,8 @@ export class WatchReader {
   }
 
   /** Why the next watch must not go on from here; '' when it can. */
-  get why(): string {
-    return this.#why
+  get problem(): string {
+    return this.#problem
   }
 
   /** Resolves when the server ends the watch in good order; rejects with what else ended it. */
@@ -106,7 +106,7 @@ export class WatchReader {
       this.#endMarkWatch()
       // What came before the fault holds.
       this.#options.store.flush()
-      if (this.#disorder) this.#why = 'events came out of order'
+      if (this.#disorder) this.#problem = 'events came out of order'
     }
   }
 
@@ -150,8 +150,8 @@ export class WatchReader {
   }
 
   #bookmark({ resourceVersion }: WatchEvent): void {
-    const why = fallsBehind(resourceVersion, this.#resourceVersion)
-    if (why !== '') throw new UsherError('RELIST', why)
+    const reason = fallsBehind(resourceVersion, this.#resourceVersion)
+    if (reason !== '') throw new UsherError('RELIST', reason)
     this.#resourceVersion = resourceVersion
   }
 

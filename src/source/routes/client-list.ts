@@ -46,7 +46,7 @@ export interface ListFile {
 
 const nothing = addressRanges([])
 
-const unusable = (why: string): ListFile => ({ ranges: nothing, faults: [why] })
+const unusable = (reason: string): ListFile => ({ ranges: nothing, faults: [reason] })
 
 /** Reads one block a line; `#` begins a comment. Lets the event loop turn meanwhile. Never rejects. */
 export const readListFile = async (path: string): Promise<ListFile> => {

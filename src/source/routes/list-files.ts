@@ -16,7 +16,7 @@ export interface ListFault {
 export interface ListFilesOptions {
   readonly clock?: Clock
   /** How often files are looked at; default 2000 ms. */
-  readonly lookMs?: number
+  readonly pollMs?: number
   /** One says something else, which counts from now on. */
   readonly onTaken?: (file: string) => void
   /** One can't be used any more: the old one stands. Once for each change of it. */
@@ -95,9 +95,9 @@ export class ListFiles {
   }
 
   /** Looks at each file, now. */
-  async look(): Promise<void> {
+  async poll(): Promise<void> {
     this.#clock.clearTimeout(this.#timer)
-    for (const [path, known] of this.#known) await this.#lookAt(path, known)
+    for (const [path, known] of this.#known) await this.#pollFile(path, known)
     this.#schedule()
   }
 
@@ -109,12 +109,12 @@ export class ListFiles {
   #schedule(): void {
     this.#clock.clearTimeout(this.#timer)
     if (this.#closed || this.#changed === undefined || this.#known.size === 0) return
-    const { lookMs = 2000 } = this.#options
-    this.#timer = this.#clock.setTimeout(() => void this.look(), lookMs)
+    const { pollMs = 2000 } = this.#options
+    this.#timer = this.#clock.setTimeout(() => void this.poll(), pollMs)
     this.#timer.unref?.()
   }
 
-  async #lookAt(path: string, known: Known): Promise<void> {
+  async #pollFile(path: string, known: Known): Promise<void> {
     let seen = await steady(this.#clock, known.seen, () => signOf(path))
     if (seen === known.seen) return
     const { ranges, faults, isUnread } = await readListFile(path)
@@ -145,7 +145,7 @@ export class ListFiles {
 }
 
 const read = async (path: string): Promise<Known> => {
-  // First: what is written meanwhile is found by the next look.
+  // First: what is written meanwhile is found by the next poll.
   const seen = await signOf(path)
   return { seen, ...(await readListFile(path)) }
 }

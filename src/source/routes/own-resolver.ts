@@ -116,16 +116,16 @@ export interface ResolvConf {
 /** As glibc reads it: the last of `search` and `domain` counts, and else the domain of the host. */
 export const parseResolvConf = (text: string, host = hostname()): ResolvConf => {
   const lines = text.split('\n').map(line => line.replace(/^[#;].*/, '').trim())
-  const wordsOf = (...keys: readonly string[]): readonly (readonly string[])[] =>
+  const valuesOf = (...keys: readonly string[]): readonly (readonly string[])[] =>
     lines
       .map(line => line.split(/\s+/))
       .flatMap(([key = '', ...words]) => (keys.includes(key) ? [words] : []))
   const domain = /\.(.+)$/.exec(host)?.[1]
-  const search = wordsOf('search', 'domain').at(-1) ?? (domain ? [domain] : [])
-  const options = wordsOf('options').flat()
+  const search = valuesOf('search', 'domain').at(-1) ?? (domain ? [domain] : [])
+  const options = valuesOf('options').flat()
   const ndots = options.findLast(option => /^ndots:\d+$/.test(option))?.slice(6)
   return {
-    servers: wordsOf('nameserver').flatMap(([server = '']) => serverAt(server)),
+    servers: valuesOf('nameserver').flatMap(([server = '']) => serverAt(server)),
     search: search.map(name => name.replace(/\.$/, '')).filter(Boolean),
     ndots: Math.min(15, Number(ndots ?? 1)),
   }

@@ -34,7 +34,7 @@ export const parseRoute = (text: string): Route => {
     ...options,
   }
   const all = [
-    ...[...shapeFaults(routeShape, raw), ...routeFaults(raw)].map(inWords),
+    ...[...shapeFaults(routeShape, raw), ...routeFaults(raw)].map(faultText),
     ...faults,
   ]
   if (all.length > 0) throw new Error(`route ${show(text)}: ${firstFew(all)}`)
@@ -42,7 +42,7 @@ export const parseRoute = (text: string): Route => {
 }
 
 /** `endpoint "a" is not HOST:PORT ...`: a flag has no names for its parts. */
-const inWords = ({ path: [field = ''], message }: ShapeFault): string => {
+const faultText = ({ path: [field = ''], message }: ShapeFault): string => {
   const part =
     field === 'endpoints' || field === 'tiers' ? 'endpoint' : flagName(String(field))
   return `${part} ${message}`

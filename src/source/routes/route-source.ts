@@ -213,7 +213,7 @@ export class RouteSource implements Source {
   }
 
   reload(): void {
-    this.#lists.look().catch(this.#onError)
+    this.#lists.poll().catch(this.#onError)
     for (const watch of this.#watches.values()) watch.again()
   }
 
@@ -389,10 +389,10 @@ export class RouteSource implements Source {
     const waiting = this.#routes.filter(({ name }) => this.#waiting.has(name))
     const ofWaiting = waiting.flatMap(route => {
       const places = placesOfRoute(route, this.#placesOf)
-      const all = places.map(one => this.#health.healthOf(route.name, keyOf(one))?.why)
-      const why = all.find(Boolean)
-      const message = `${why}; the endpoints from before are in use`
-      return why ? [{ object: `route "${route.text}"`, field: 'check', message }] : []
+      const all = places.map(one => this.#health.healthOf(route.name, keyOf(one))?.reason)
+      const reason = all.find(Boolean)
+      const message = `${reason}; the endpoints from before are in use`
+      return reason ? [{ object: `route "${route.text}"`, field: 'check', message }] : []
     })
     return [...ofLists, ...ofRoutes, ...ofWaiting]
   }

@@ -103,8 +103,10 @@ const faultOf = (name: string, { target, port }: SrvData): string => {
 
 /** Where all of a priority have the weight 0 there is no choice to be made by it (RFC 2782). */
 const weightOf = ({ priority, weight }: SrvData, records: readonly SrvData[]): number => {
-  const isSaid = records.some(other => other.priority === priority && other.weight > 0)
-  return isSaid ? weight : 1
+  const hasWeights = records.some(
+    other => other.priority === priority && other.weight > 0,
+  )
+  return hasWeights ? weight : 1
 }
 
 const assembled = (

@@ -20,7 +20,7 @@ export interface WatchedRoutesOptions extends Omit<RouteSourceOptions, 'routes'>
   readonly text: string
   readonly routes: readonly Route[]
   /** How often the file is looked at; default 2000 ms. */
-  readonly lookMs?: number
+  readonly pollMs?: number
   /** The file says something else, which is now in force. */
   readonly onTaken?: (routes: readonly Route[]) => void
   /** It can't be used; called once for each new reason. */
@@ -47,8 +47,8 @@ class WatchedRoutes extends RouteSource {
   #sink: SourceSink | undefined
   #problems: readonly Problem[] = []
   #timer: Timer | undefined
-  #looking: Promise<void> | undefined
-  #lookAgain = false
+  #polling: Promise<void> | undefined
+  #pollAgain = false
   #closed = false
 
   constructor(options: WatchedRoutesOptions) {
@@ -65,7 +65,7 @@ class WatchedRoutes extends RouteSource {
       synced: () => sink.synced(),
       problems: problems => {
         this.#problems = problems
-        this.#tell()
+        this.#notify()
       },
     })
     this.#schedule()
@@ -73,11 +73,11 @@ class WatchedRoutes extends RouteSource {
 
   override reload(): void {
     super.reload()
-    this.#look()
+    this.#poll()
   }
 
   reading(): Promise<void> | undefined {
-    return this.#looking
+    return this.#polling
   }
 
   override status(): SourceStatus {
@@ -110,7 +110,7 @@ class WatchedRoutes extends RouteSource {
     return printable(this.#options.path, 300)
   }
 
-  #tell(): void {
+  #notify(): void {
     const ofFile = this.#faults.map(fault => ({
       object: this.#name(),
       field: placeOf(fault),
@@ -122,25 +122,25 @@ class WatchedRoutes extends RouteSource {
   #schedule(): void {
     if (this.#closed) return
     this.#clock.clearTimeout(this.#timer)
-    const { lookMs = 2000 } = this.#options
-    this.#timer = this.#clock.setTimeout(() => this.#look(), lookMs)
+    const { pollMs = 2000 } = this.#options
+    this.#timer = this.#clock.setTimeout(() => this.#poll(), pollMs)
   }
 
   /** One at a time; during one, once more after it. */
-  #look(): void {
+  #poll(): void {
     if (this.#closed || this.#sink === undefined) return
-    this.#lookAgain = this.#looking !== undefined
-    if (this.#looking !== undefined) return
-    this.#looking = this.#lookOnce()
+    this.#pollAgain = this.#polling !== undefined
+    if (this.#polling !== undefined) return
+    this.#polling = this.#pollOnce()
       .catch((error: unknown) => this.#options.onError?.(new Error(messageOf(error))))
       .finally(() => {
-        this.#looking = undefined
-        if (this.#lookAgain) this.#look()
+        this.#polling = undefined
+        if (this.#pollAgain) this.#poll()
         else this.#schedule()
       })
   }
 
-  async #lookOnce(): Promise<void> {
+  async #pollOnce(): Promise<void> {
     const read = () => find(this.#options.path)
     const found = await steady(this.#clock, this.#found, read)
     if (this.#closed) return
@@ -171,7 +171,7 @@ class WatchedRoutes extends RouteSource {
   #refuse(faults: readonly FileFault[]): void {
     if (isDeepStrictEqual(faults, this.#faults)) return
     this.#faults = faults
-    this.#tell()
+    this.#notify()
     this.#options.onUnusable?.(firstFew(faults.map(faultText)))
   }
 
@@ -182,7 +182,7 @@ class WatchedRoutes extends RouteSource {
     this.#routes = routes
     this.#faults = []
     this.#goodAt = Date.now()
-    this.#tell()
+    this.#notify()
     if (isNew) this.#options.onTaken?.(routes)
   }
 }

@@ -5,7 +5,7 @@ import t from 'tap'
 import { chooseSandbox } from '../../../bench/sandbox/choose-sandbox.ts'
 import { errorsOf } from '../../../bench/record/troubles.ts'
 import { comparisonOf, figuresOf } from '../../../bench/record/compare.ts'
-import { whyNotInstalled } from '../../support/installed.ts'
+import { missingPrograms } from '../../support/installed.ts'
 import { recordIn, startBench } from './run-bench.ts'
 import { httpServer, slowProxy } from './servers.ts'
 
@@ -39,7 +39,7 @@ t.test('a run on loopback measures, and writes figures and a report', async t =>
 })
 
 const { why: noSandbox } = await chooseSandbox()
-const noCaptures = whyNotInstalled('nft', 'iptables') || noSandbox
+const noCaptures = missingPrograms('nft', 'iptables') || noSandbox
 t.test(
   'every capture and kernel mode is measured, on a node of its own',
   { skip: noCaptures !== '' && noCaptures },

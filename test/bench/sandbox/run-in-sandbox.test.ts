@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { runInSandbox } from '../../../bench/sandbox/run-in-sandbox.ts'
 import { runTool } from '../../../src/kernel/run-tool.ts'
-import { makeNetns, whyNoNetns } from '../../support/netns.ts'
+import { makeNetns, netnsProblem } from '../../support/netns.ts'
 import { until } from '../../support/until.ts'
 import { kinds } from './kinds.ts'
 import { startProgram, type ProgramRun } from './start-program.ts'
@@ -38,7 +38,7 @@ const inClient = ({ pids }: ProgramRun) =>
 const first = ({ pids }: ProgramRun) =>
   pids().find(pid => /^NSpid:.*\s1$/m.test(read(pid, 'status')))
 
-const noObserver = await whyNoNetns()
+const noObserver = await netnsProblem()
 
 /**
  * A link whose other end is in the client's namespace: it goes when, and only when, that

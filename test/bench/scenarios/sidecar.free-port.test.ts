@@ -4,7 +4,7 @@ import t, { type Test } from 'tap'
 import { atFreePort, serversAt } from '../../../bench/scenarios/sidecar/free-port.ts'
 import type { Endpoint } from '../../../bench/services.ts'
 import { startPostgres } from '../../../bench/sidecar/postgres.ts'
-import { whyNoPostgres } from '../../../bench/sidecar/postgres-program.ts'
+import { postgresProblem } from '../../../bench/sidecar/postgres-program.ts'
 import { ask } from '../../support/tcp-backend.ts'
 import { lane, workDirectory } from '../targets/pods.ts'
 
@@ -42,7 +42,7 @@ t.test(
   },
 )
 
-const noPostgres = whyNoPostgres() || notLinux
+const noPostgres = postgresProblem() || notLinux
 
 t.test('PostgreSQL, too', { skip: noPostgres }, async t => {
   const { stolen, steal } = thief(t)

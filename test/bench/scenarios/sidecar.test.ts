@@ -2,7 +2,7 @@ import t, { type Test } from 'tap'
 import { answerLoad } from '../../../bench/load/answer.ts'
 import { scenarios } from '../../../bench/scenarios/all.ts'
 import type { Run } from '../../../bench/scenarios/scenario.ts'
-import { whyNoPostgres } from '../../../bench/sidecar/postgres-program.ts'
+import { postgresProblem } from '../../../bench/sidecar/postgres-program.ts'
 import { lane, workDirectory } from '../targets/pods.ts'
 
 /** What a scenario finds about clients that dial each of these of its servers, without any proxy. */
@@ -47,7 +47,7 @@ t.test(
   },
 )
 
-const noPostgres = whyNoPostgres() || notLinux
+const noPostgres = postgresProblem() || notLinux
 
 t.test('PostgreSQL', { skip: noPostgres }, async t => {
   const [[hangs], [restarts], [moves = {}]] = await Promise.all([

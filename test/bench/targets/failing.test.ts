@@ -24,9 +24,12 @@ const order = { services, lane, client: here, signal: noSignal }
 t.test('what is not installed is left out by name', async t => {
   const workDir = '/nowhere'
   const haproxy = haproxyTarget({ workDir, command: 'no-such-haproxy' })
-  t.match(await haproxy.whyNot(hostOnly), /no-such-haproxy.*Debian package haproxy/)
+  t.match(
+    await haproxy.unsupportedReason(hostOnly),
+    /no-such-haproxy.*Debian package haproxy/,
+  )
   const nginx = nginxTarget({ workDir, command: 'no-such-nginx' })
-  t.match(await nginx.whyNot(hostOnly), /no-such-nginx.*Debian package nginx/)
+  t.match(await nginx.unsupportedReason(hostOnly), /no-such-nginx.*Debian package nginx/)
 })
 
 t.test(
@@ -34,7 +37,7 @@ t.test(
   async t => {
     for (const capture of ['nftables', 'iptables', 'local'] as const) {
       const target = usherTarget({ name: 'usher', capture, workDir: '/nowhere' })
-      t.match(await target.whyNot(hostOnly), /needs network namespaces/)
+      t.match(await target.unsupportedReason(hostOnly), /needs network namespaces/)
     }
   },
 )
@@ -43,7 +46,7 @@ t.test('so are the kernel modes', async t => {
   for (const mode of ['nftables', 'iptables', 'ipvs'] as const) {
     const target = usherModeTarget({ mode, workDir: '/nowhere' })
     t.equal(target.name, `usher-mode-${mode}`)
-    t.match(await target.whyNot(hostOnly), /needs network namespaces/)
+    t.match(await target.unsupportedReason(hostOnly), /needs network namespaces/)
   }
 })
 
@@ -51,7 +54,10 @@ const hasIpvs = existsSync('/proc/net/ip_vs') && 'this kernel has ip_vs'
 
 t.test('a kernel without ip_vs is named', { skip: hasIpvs }, async t => {
   const target = usherModeTarget({ mode: 'ipvs', workDir: '/nowhere' })
-  t.match(await target.whyNot({ kind: 'namespaces' }), /^no ip_vs in this kernel/)
+  t.match(
+    await target.unsupportedReason({ kind: 'namespaces' }),
+    /^no ip_vs in this kernel/,
+  )
 })
 
 t.test('a target that dies says its last words', async t => {
@@ -67,7 +73,8 @@ t.test('one that can not be started says why', async t => {
   await t.rejects(target.start(order), /haproxy ended: spawn no-such-haproxy ENOENT/)
 })
 
-const haproxyMissing = (await haproxyTarget({ workDir: '' }).whyNot(hostOnly)) || false
+const haproxyMissing =
+  (await haproxyTarget({ workDir: '' }).unsupportedReason(hostOnly)) || false
 
 t.test('one whose port is taken says so', { skip: haproxyMissing }, async t => {
   const directory = await workDirectory(t)

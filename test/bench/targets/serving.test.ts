@@ -17,7 +17,7 @@ t.test('targets on this host', async t => {
   // What makes rules needs namespaces: it is tried where the whole bench is.
   const withRules = /^usher-(?:nftables|iptables|local|mode-.*)$/
   for (const target of allTargets(workDir).filter(({ name }) => !withRules.test(name))) {
-    const skip = (await target.whyNot(hostOnly)) || false
+    const skip = (await target.unsupportedReason(hostOnly)) || false
     await t.test(`${target.name} serves what it says`, { skip }, async t => {
       const endpoints = await Promise.all(['a', 'b'].map(name => namedServer(t, name)))
       const named = { name: 'named', protocol: 'TCP', endpoints } as const
@@ -110,7 +110,7 @@ t.test('targets on this host', async t => {
     nginxTarget({ workDir }),
   ]
   for (const target of churned) {
-    const skip = (await target.whyNot(hostOnly)) || false
+    const skip = (await target.unsupportedReason(hostOnly)) || false
     await t.test(`${target.name} takes other endpoints`, { skip }, async t => {
       const [a, b, c] = (await Promise.all(
         ['a', 'b', 'c'].map(name => namedServer(t, name)),

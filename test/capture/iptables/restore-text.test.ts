@@ -50,13 +50,15 @@ t.test('all rules, as text for iptables-restore', async t => {
   })
   const layout = await Layout.of(oneOfEach, settings, 'IPv4')
   const golden = new URL('./golden/replace.txt', import.meta.url)
-  t.equal(await replaceText(layout.ledger, empty), await readFile(golden, 'utf8'))
+  t.equal(await replaceText(layout.lineRefs, empty), await readFile(golden, 'utf8'))
 })
 
 t.test('a VIP is found by few comparisons, however many there are', async t => {
   const layout = await Layout.of(manyRules(3000), settingsOf('IPv4'), 'IPv4')
   const sizes = (['nat', 'filter'] as const).flatMap(table =>
-    [...layout.ledger.chains(table)].map(chain => layout.ledger.size(table, chain) ?? 0),
+    [...layout.lineRefs.chains(table)].map(
+      chain => layout.lineRefs.size(table, chain) ?? 0,
+    ),
   )
   // 64 rules, and jumps for the digits from 0 to f.
   t.ok(Math.max(...sizes) <= 64 + 16)
@@ -161,7 +163,7 @@ t.test(
     const nat = await readNat(
       ':KUBE-USHER-P7 - [0:0]\n:MINE - [0:0]\n-A MINE -j RETURN\n',
     )
-    const text = await replaceText(layout.ledger, { ...empty, nat })
+    const text = await replaceText(layout.lineRefs, { ...empty, nat })
     t.match(text, /:KUBE-USHER-P7 - \[0:0\]\n[^*]*-X KUBE-USHER-P7\nCOMMIT\n$/)
     t.notMatch(text, 'MINE')
   },
@@ -172,12 +174,12 @@ t.test(
   async t => {
     const layout = await Layout.of([], settingsOf('IPv4'), 'IPv4')
     const jumpsIn = async (nat: string) =>
-      (await replaceText(layout.ledger, { ...empty, nat: await readNat(nat) }))
+      (await replaceText(layout.lineRefs, { ...empty, nat: await readNat(nat) }))
         .split('*nat')[1]
         ?.split('\n')
         .filter(line => / (?:PREROUTING|OUTPUT) /.test(line))
         .map(line => line.replace(/-m .*(?=-j)/, ''))
-    const made = await replaceText(layout.ledger, empty)
+    const made = await replaceText(layout.lineRefs, empty)
     const installed =
       made
         .split('*nat')[1]
@@ -200,7 +202,7 @@ t.test(
 
 t.test('names are one word, whatever they were', async t => {
   const layout = await Layout.of([ruleOf({ name: 'a"\n-F' })], settingsOf('IPv4'), 'IPv4')
-  t.match(await replaceText(layout.ledger, empty), '--comment "a__-F"')
+  t.match(await replaceText(layout.lineRefs, empty), '--comment "a__-F"')
 })
 
 t.test('there is nothing to take out where nothing is', async t => {

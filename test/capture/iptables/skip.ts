@@ -1,6 +1,6 @@
-import { whyNoNetns } from '../../support/netns.ts'
+import { netnsProblem } from '../../support/netns.ts'
 
-const why = await whyNoNetns('iptables')
+const why = await netnsProblem('iptables')
 
 /** Of tests that need namespaces; asked for once in a process. */
 export const skip = { skip: why !== '' && why }

@@ -1,4 +1,4 @@
-import { whyNoNetns } from '../../support/netns.ts'
+import { netnsProblem } from '../../support/netns.ts'
 
-const why = await whyNoNetns('nft')
+const why = await netnsProblem('nft')
 export const skip: string | false = why !== '' && why

@@ -1,9 +1,9 @@
 import t from 'tap'
 import { bashScript } from '../../../src/cli/completion/bash.ts'
-import { whyNotInstalled } from '../../support/installed.ts'
+import { missingPrograms } from '../../support/installed.ts'
 import { folderWith, linesOf } from './shells.ts'
 
-t.test('bash completes', { skip: whyNotInstalled('bash') }, async t => {
+t.test('bash completes', { skip: missingPrograms('bash') }, async t => {
   const folder = await folderWith(t, bashScript)
   /** The words as bash has cut them; the last one is completed. */
   const complete = (...words: readonly string[]) =>

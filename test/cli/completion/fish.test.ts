@@ -1,9 +1,9 @@
 import t from 'tap'
 import { fishScript } from '../../../src/cli/completion/fish.ts'
-import { whyNotInstalled } from '../../support/installed.ts'
+import { missingPrograms } from '../../support/installed.ts'
 import { folderWith, linesOf } from './shells.ts'
 
-t.test('fish completes', { skip: whyNotInstalled('fish') }, async t => {
+t.test('fish completes', { skip: missingPrograms('fish') }, async t => {
   const folder = await folderWith(t, fishScript)
   const complete = async (line: string) => {
     const command = `source ./script; complete -C '${line}'`

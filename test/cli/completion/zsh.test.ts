@@ -1,6 +1,6 @@
 import t from 'tap'
 import { zshScript } from '../../../src/cli/completion/zsh.ts'
-import { whyNotInstalled } from '../../support/installed.ts'
+import { missingPrograms } from '../../support/installed.ts'
 import { folderWith, linesOf } from './shells.ts'
 
 /**
@@ -24,7 +24,7 @@ zpty -d shell
 cat ./called
 `
 
-t.test('zsh completes', { skip: whyNotInstalled('zsh') }, async t => {
+t.test('zsh completes', { skip: missingPrograms('zsh') }, async t => {
   const folder = await folderWith(t, zshScript)
   const wanted = [
     ['usher sid', 'sidecar'],

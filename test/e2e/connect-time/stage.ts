@@ -10,11 +10,11 @@ import {
 } from '../../kernel/connect-time/group.ts'
 import { makeBpffs } from '../../support/bpffs.ts'
 import { type ManifestFile, manifestFile } from '../../support/manifests.ts'
-import { makeNetns, type Netns, whyNoNetns } from '../../support/netns.ts'
+import { makeNetns, type Netns, netnsProblem } from '../../support/netns.ts'
 import { startUsherBy, type Usher } from '../../support/usher.ts'
 import { type Ended, usherIn } from '../../support/usher-in.ts'
 
-const why = noPrograms || (await whyNoNetns('ip', 'nsenter', 'unshare'))
+const why = noPrograms || (await netnsProblem('ip', 'nsenter', 'unshare'))
 /** Of tests in which Usher leads clients. */
 export const skip = why === '' ? false : why
 

@@ -127,6 +127,7 @@ t.test('a check is given up by its signal', async t => {
   for (const check of ['http', 'redis', 'tcp']) {
     const run = makeCheck(decodeCheck(check).check)
     const outcome = await run({ address: '127.0.0.1', port, host: '' }, limits)
-    if (!outcome.ok) t.same(outcome, { ok: false, why: 'not checked: ended', here: true })
+    if (!outcome.ok)
+      t.same(outcome, { ok: false, reason: 'not checked: ended', here: true })
   }
 })

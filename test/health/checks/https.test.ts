@@ -6,10 +6,10 @@ import { connect } from 'node:net'
 import t, { type Test } from 'tap'
 import { decodeCheck } from '../../../src/health/check-option.ts'
 import { makeCheck } from '../../../src/health/make-check.ts'
-import { whyNotInstalled } from '../../support/installed.ts'
+import { missingPrograms } from '../../support/installed.ts'
 import { ask } from '../ask.ts'
 
-const skip = whyNotInstalled('openssl')
+const skip = missingPrograms('openssl')
 
 /** Certificates of two authorities, as Patroni's `restapi.certfile` and `cafile` would be. */
 const certificates = (t: Test) => {
@@ -145,7 +145,7 @@ t.test('HTTP over TLS', { skip }, async t => {
     t.match(await run(endpoint, limits), {
       ok: false,
       here: true,
-      why: /client.pem can't be read: ENOENT/,
+      reason: /client.pem can't be read: ENOENT/,
     })
     renameSync(at('client.old'), at('client.pem'))
     t.match(await run(endpoint, limits), { ok: true })

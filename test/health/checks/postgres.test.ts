@@ -5,7 +5,7 @@ import { once } from 'node:events'
 import t, { type Test } from 'tap'
 import { freeTcpPort } from '../../support/ports.ts'
 import { ask, untilAsked } from '../ask.ts'
-import { whyNoPostgres } from '../../../bench/sidecar/postgres-program.ts'
+import { postgresProblem } from '../../../bench/sidecar/postgres-program.ts'
 import { type Cluster, makeCluster, startPostgres } from '../postgres-server.ts'
 
 const certs = fileURLToPath(new URL('../../support/api-server/certs/', import.meta.url))
@@ -39,7 +39,7 @@ const complaints = (log: string): readonly string[] =>
 
 const settle = (): Promise<void> => new Promise(resolve => setTimeout(resolve, 100))
 
-t.test('PostgreSQL', { skip: whyNoPostgres() }, async t => {
+t.test('PostgreSQL', { skip: postgresProblem() }, async t => {
   const cluster = makeCluster(t)
   const ways = [
     ['with a password', 'host all all all scram-sha-256', []],

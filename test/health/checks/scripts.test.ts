@@ -12,9 +12,9 @@ const play = (script: Script, whole: string) => {
   const said: string[] = []
   for (const byte of Buffer.from(whole, 'latin1')) {
     bytes = Buffer.concat([bytes, Buffer.from([byte])])
-    const reply = script.heard(bytes)
+    const reply = script.receive(bytes)
     bytes = bytes.subarray(reply?.used ?? 0)
-    if (reply?.say !== undefined) said.push(Buffer.from(reply.say).toString('latin1'))
+    if (reply?.send !== undefined) said.push(Buffer.from(reply.send).toString('latin1'))
     if (reply?.outcome === undefined) continue
     const { outcome } = reply
     return {
@@ -28,7 +28,7 @@ const play = (script: Script, whole: string) => {
 /** `denied`: by an answer that says so. */
 const inWords = (outcome: CheckOutcome): string => {
   if (outcome.ok) return `up ${outcome.note ?? ''}`
-  return `${outcome.answered === true ? 'denied' : 'down'} ${outcome.why}`
+  return `${outcome.answered === true ? 'denied' : 'down'} ${outcome.reason}`
 }
 
 const packet = (sequence: number, body: string): string =>

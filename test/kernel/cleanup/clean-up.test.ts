@@ -48,10 +48,10 @@ t.test('kinds are removed in order, and one that fails holds up no other', async
   ]
   t.strictSame(await cleanUp(kinds, { dryRun: false }), {
     gone: ['a', 'e'],
-    hidden: [{ what: 'c', why: 'nft: Operation not permitted' }],
+    hidden: [{ what: 'c', reason: 'nft: Operation not permitted' }],
     stayed: [
-      { what: 'b', why: 'nft: Operation not permitted' },
-      { what: 'd', why: 'was removed, and another program put it back at once' },
+      { what: 'b', reason: 'nft: Operation not permitted' },
+      { what: 'd', reason: 'was removed, and another program put it back at once' },
     ],
     unseen: [],
   })

@@ -1,6 +1,6 @@
-import { whyNoNetns } from '../../support/netns.ts'
+import { netnsProblem } from '../../support/netns.ts'
 
-const why = await whyNoNetns('nft', 'iptables', 'ipset')
+const why = await netnsProblem('nft', 'iptables', 'ipset')
 
 /** For tests in namespaces of their own; asked once. */
 export const options = { skip: why !== '' && why }

@@ -34,7 +34,7 @@ const procWith = (
   return folder
 }
 
-const found = (path: string): object => ({ path, isMine: true })
+const found = (path: string): object => ({ path, includesSelf: true })
 
 const cases: Readonly<Record<string, readonly [Proc, object]>> = {
   'v2 only': [{ mounts: [v2('/sys/fs/cgroup')] }, found('/sys/fs/cgroup')],
@@ -47,7 +47,7 @@ const cases: Readonly<Record<string, readonly [Proc, object]>> = {
   ],
   'v1 only': [
     { mounts: [v1], own: '4:memory:/' },
-    { why: 'cgroup v2 is not mounted here (cgroup v1 has no such hooks)' },
+    { reason: 'cgroup v2 is not mounted here (cgroup v1 has no such hooks)' },
   ],
   'a container that sees its own': [
     {
@@ -56,7 +56,7 @@ const cases: Readonly<Record<string, readonly [Proc, object]>> = {
       first: '0::/',
       isHost: false,
     },
-    { why: /^this container sees its own cgroup only: mount the host's/ },
+    { reason: /^this container sees its own cgroup only: mount the host's/ },
   ],
   "a container with the host's too": [
     {
@@ -91,7 +91,7 @@ const cases: Readonly<Record<string, readonly [Proc, object]>> = {
   ],
   'only a part of it': [
     { mounts: [v2('/sys/fs/cgroup', '/kubepods/pod1')] },
-    { why: 'only a part of cgroup v2 is mounted here, not its root' },
+    { reason: 'only a part of cgroup v2 is mounted here, not its root' },
   ],
   'a path with white space and a backslash': [
     { mounts: [v2(String.raw`/my\040groups\134here`)] },
@@ -116,10 +116,10 @@ t.test('one that was asked for', async t => {
   const ask = (name: string) => findCgroup(join(groups, name), proc)
   for (const mine of ['', 'a', 'a/usher'])
     t.same(await ask(mine), found(join(groups, mine)), `${mine} has this process`)
-  t.same(await ask('b'), { path: join(groups, 'b'), isMine: false })
+  t.same(await ask('b'), { path: join(groups, 'b'), includesSelf: false })
   const none = { plain: 'is no cgroup of cgroup v2', 'not there': 'is not there' }
   for (const [name, what] of Object.entries(none))
     t.same(await ask(name), {
-      why: `${join(groups, name)} (--connect-time-cgroup) ${what}; cgroup v2 is mounted at ${groups}`,
+      reason: `${join(groups, name)} (--connect-time-cgroup) ${what}; cgroup v2 is mounted at ${groups}`,
     })
 })

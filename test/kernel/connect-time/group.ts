@@ -14,7 +14,7 @@ const root = ['/sys/fs/cgroup', '/sys/fs/cgroup/unified'].find(path =>
   existsSync(`${path}/cgroup.controllers`),
 )
 
-const whyNot = (): string => {
+const groupProblem = (): string => {
   if (process.getuid?.() !== 0) return 'BPF programs need root'
   if (root === undefined) return 'there is no cgroup v2 here'
   try {
@@ -34,7 +34,7 @@ const whyNot = (): string => {
   }
 }
 
-const why = whyNot()
+const why = groupProblem()
 export const skip = why === '' ? false : why
 
 export interface Answer {

@@ -20,7 +20,7 @@ import {
 } from '../../../src/observe/connect-time-figures.ts'
 import { makeBpffs } from '../../support/bpffs.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
-import { heardLog } from '../../support/heard-log.ts'
+import { recordingLog } from '../../support/recording-log.ts'
 import { until } from '../../support/until.ts'
 import { makeGroup } from './group.ts'
 
@@ -38,7 +38,7 @@ export const makeLedNode = async (t: Test, most: Capacity = capacity) => {
   const { call, fail } = failing()
   const bpf = new Bpf(call)
   const own = new Bpf()
-  const figures = new ConnectTimeFigures(heardLog([]))
+  const figures = new ConnectTimeFigures(recordingLog([]))
   let addresses: readonly string[] = nodeAddresses
   let resyncs = 0
   const steering = new ConnectTime({

@@ -7,9 +7,9 @@ import {
   holdNamespace,
   networkNamespaces,
 } from '../../../src/kernel/connect-time/network-namespaces.ts'
-import { makeNetns, whyNoNetns } from '../../support/netns.ts'
+import { makeNetns, netnsProblem } from '../../support/netns.ts'
 
-const why = await whyNoNetns('ip')
+const why = await netnsProblem('ip')
 const skip = why === '' ? false : why
 const own = '/proc/self/ns/net'
 

@@ -8,12 +8,12 @@ import { compileExempt, exemptGroups } from '../../../src/kernel/connect-time/ta
 import type { Features } from '../../../src/kernel/connect-time/programs.ts'
 import { dataPlaneUser } from '../../../src/kernel/data-plane-user.ts'
 import type { ServicePort, Vip } from '../../../src/model/snapshot.ts'
-import { whyNotInstalled } from '../../support/installed.ts'
+import { missingPrograms } from '../../support/installed.ts'
 import { clusterIp } from '../../support/service-ports.ts'
 import { type Group, makeGroup, skip as noPrograms } from './group.ts'
 import { changesTo, makeStage, makeSteering, serviceTo } from './world.ts'
 
-const skip = noPrograms || whyNotInstalled('python3', 'ip') || false
+const skip = noPrograms || missingPrograms('python3', 'ip') || false
 const [endpoint, endpoint6, vip, vip6] = [
   '10.244.1.7',
   'fd10:244::7',

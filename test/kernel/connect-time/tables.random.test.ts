@@ -106,7 +106,7 @@ const check = async (
     t.equal(node.isKept(), false, 'nothing is kept')
     await until('nobody is led', () => node.programs() === 0)
     t.match(steering.problems, [{ message: /; the proxy mode carries all clients$/ }])
-    t.equal(steering.misled, '')
+    t.equal(steering.staleSteeringError, '')
     return
   }
   const { left } = steering

@@ -9,10 +9,10 @@ import { spawnMonitor } from '../../../src/kernel/nft/monitor.ts'
 import type { HostAddresses } from '../../../src/kernel/host-addresses/host-addresses.ts'
 import { type RunTool, ToolError } from '../../../src/kernel/run-tool.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
-import { makeNetns, whyNoNetns } from '../../support/netns.ts'
+import { makeNetns, netnsProblem } from '../../support/netns.ts'
 import { until } from '../../support/until.ts'
 
-const why = await whyNoNetns()
+const why = await netnsProblem()
 const needsNetns = { skip: why !== '' && why }
 
 /** Addresses of a namespace, and the calls of `ip` that were made. */

@@ -3,12 +3,12 @@ import type { RunTool } from '../../../src/kernel/run-tool.ts'
 import type { IpFamily } from '../../../src/util/ip.ts'
 import { canonicalText, restore } from '../../support/iptables-tracer/rule-set.ts'
 import { makeNetnsShell } from '../../support/netns-shell.ts'
-import { whyNoNetns } from '../../support/netns.ts'
+import { netnsProblem } from '../../support/netns.ts'
 import { changesOf, serviceKinds } from './service-kinds.ts'
 import { situations } from './situations.ts'
 import { textOf } from './golden-world.ts'
 
-const why = await whyNoNetns('iptables')
+const why = await netnsProblem('iptables')
 const skip = { skip: why !== '' && why }
 
 /** The real tools of one back end and family, in a namespace of their own. */

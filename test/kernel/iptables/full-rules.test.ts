@@ -9,7 +9,7 @@ import {
 } from '../../../src/kernel/iptables/names.ts'
 import { explained } from '../../../src/kernel/xtables/try-lines.ts'
 import { changesRestore } from '../../../src/kernel/iptables/restore-text.ts'
-import { RuleBook } from '../../../src/kernel/iptables/rule-book.ts'
+import { RulesetState } from '../../../src/kernel/iptables/ruleset-state.ts'
 import { jumpRepairs } from '../../../src/kernel/xtables/jumps.ts'
 import { readTable } from '../../../src/kernel/xtables/saved.ts'
 import { textOf } from '../../../src/kernel/xtables/wanted.ts'
@@ -25,8 +25,8 @@ const features: Features = {
   sctp: true,
 }
 
-const bookOf = (servicePorts: readonly ServicePort[]): Promise<RuleBook> =>
-  RuleBook.of(snapshotOf(servicePorts), settings, features)
+const bookOf = (servicePorts: readonly ServicePort[]): Promise<RulesetState> =>
+  RulesetState.of(snapshotOf(servicePorts), settings, features)
 
 /** What turning from some ServicePorts to others writes. */
 const turned = async (
@@ -165,7 +165,7 @@ t.test(
   'addresses of the node change only the chain that leads to node ports',
   async t => {
     const narrow = { ...settings, nodePortCidrs: ['198.51.100.0/24'] }
-    const book = await RuleBook.of(snapshotOf([web]), narrow, features)
+    const book = await RulesetState.of(snapshotOf([web]), narrow, features)
     const change = (nodeAddresses: readonly string[]) =>
       book.change(snapshotOf([web]), { ...narrow, nodeAddresses })
     t.same(await change(['203.0.113.6']), { filter: [], nat: [], edits: [], gone: [] })

@@ -12,14 +12,14 @@ import {
   type RuleSet,
 } from '../../support/iptables-tracer/rule-set.ts'
 import { makeNetnsShell } from '../../support/netns-shell.ts'
-import { whyNoNetns } from '../../support/netns.ts'
+import { netnsProblem } from '../../support/netns.ts'
 import { gone } from '../../support/objects.ts'
 import { oneBackend } from './one-backend.ts'
 import { changesOf, type ServiceKind, serviceKinds } from './service-kinds.ts'
 import { checkPackets } from './packet-table.ts'
 import { settingsOf, textOf, thisNode } from './golden-world.ts'
 
-const why = await whyNoNetns('iptables')
+const why = await netnsProblem('iptables')
 const skip = { skip: why !== '' && why }
 
 type Backend = 'nft' | 'legacy'

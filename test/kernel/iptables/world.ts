@@ -17,11 +17,11 @@ import type { IpFamily } from '../../../src/util/ip.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
 import * as objects from '../../support/objects.ts'
 import { makeNetnsShell } from '../../support/netns-shell.ts'
-import { whyNoNetns } from '../../support/netns.ts'
+import { netnsProblem } from '../../support/netns.ts'
 import { clusterIp, servicePort } from '../../support/service-ports.ts'
 import { oneBackend } from './one-backend.ts'
 
-const why = await whyNoNetns('iptables-nft', 'iptables-legacy', 'ip6tables-nft')
+const why = await netnsProblem('iptables-nft', 'iptables-legacy', 'ip6tables-nft')
 export const skip = why === '' ? false : why
 
 export const backends = ['nft', 'legacy'] as const

@@ -8,11 +8,11 @@ import type { ServicePort, Snapshot, Vip } from '../../../src/model/snapshot.ts'
 import type { IpFamily } from '../../../src/util/ip.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
 import { makeNetnsShell } from '../../support/netns-shell.ts'
-import { whyNoNetns } from '../../support/netns.ts'
+import { netnsProblem } from '../../support/netns.ts'
 import { clusterIp, servicePort } from '../../support/service-ports.ts'
 import { type Listing, parseListing } from './listing.ts'
 
-const why = await whyNoNetns('nft')
+const why = await netnsProblem('nft')
 export const skip = why === '' ? false : why
 
 export interface World {

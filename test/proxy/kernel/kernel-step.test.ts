@@ -6,12 +6,12 @@ import { kernelStep } from '../../../src/proxy/kernel/kernel-step.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
 import { FakeProxier } from '../../support/fake-proxier.ts'
 import { kernelOptions } from './kernel-options.ts'
-import { heardLog } from '../../support/heard-log.ts'
+import { recordingLog } from '../../support/recording-log.ts'
 
 t.test('a mode whose tools hang at the start is named in the log', async t => {
   const clock = new FakeClock()
   const said: string[] = []
-  const log = heardLog(said)
+  const log = recordingLog(said)
   let answer: (probe: Probe) => void = () => {}
   const kind: ProxierKind = {
     name: 'iptables',

@@ -24,13 +24,13 @@ import { until } from '../../support/until.ts'
 const three = (t: Test) => Promise.all(['a', 'b', 'c'].map(name => namedBackend(t, name)))
 
 const explainedBy = async (
-  relay: Pick<Relay, 'ask'>,
+  relay: Pick<Relay, 'query'>,
   bind: Bind,
   client = testHost,
 ): Promise<readonly WorkerView[]> => {
   const { address: dialled } = bind
   const query = { listener: 'test', bind, client, dialled }
-  const { workers, closed } = await relay.ask('explain', query)
+  const { workers, closed } = await relay.query('explain', query)
   return closed === '' ? workers.filter(({ mayCome }) => mayCome) : []
 }
 
@@ -88,7 +88,7 @@ export const explainContract = (t: Test, make: MakeRelay): void => {
       let failed: WorkerView['endpoints'][number] | undefined
       await until('it has failed', async () => {
         await firstWord(bind.port)
-        const { workers } = await relay.ask('explain', {
+        const { workers } = await relay.query('explain', {
           listener: 'test',
           bind,
           client: testHost,
@@ -96,12 +96,13 @@ export const explainContract = (t: Test, make: MakeRelay): void => {
         })
         const all = workers.flatMap(one => one.endpoints)
         failed = all.find(
-          ({ key, lastFailure, restMs }) => key === gone.key && lastFailure && restMs > 0,
+          ({ key, lastFailure, cooldownMs }) =>
+            key === gone.key && lastFailure && cooldownMs > 0,
         )
         return failed !== undefined
       })
-      t.match(failed, { against: 'resting', lastFailure: { why: 'ECONNREFUSED' } })
-      t.ok((failed?.restMs ?? 0) <= 60_000)
+      t.match(failed, { against: 'resting', lastFailure: { reason: 'ECONNREFUSED' } })
+      t.ok((failed?.cooldownMs ?? 0) <= 60_000)
 
       await listen({
         binds: [bind],
@@ -114,18 +115,18 @@ export const explainContract = (t: Test, make: MakeRelay): void => {
       const client = dial(t, bind.port).on('error', () => {})
       await once(client, 'data')
       t.strictSame(await against(b.endpoint.key), new Set(['full']))
-      for (const one of await view()) t.match(one, { outcome: 'refused', why: 'full' })
+      for (const one of await view()) t.match(one, { outcome: 'refused', reason: 'full' })
 
       const fronts = [frontOf([bind], { allowedClients: rangesOf(['127.0.0.9']) })]
       await listen({ fronts, endpoints: [a.endpoint], paused: true })
       for (const one of await view())
-        t.match(one, { outcome: 'refused', why: 'not allowed' })
+        t.match(one, { outcome: 'refused', reason: 'not allowed' })
       for (const one of await view('127.0.0.9'))
-        t.match(one, { outcome: 'waits', why: 'paused', waitMs: 60_000 })
+        t.match(one, { outcome: 'waits', reason: 'paused', waitMs: 60_000 })
       await listen({ binds: [bind], endpoints: [] })
       const query = { listener: 'test', bind, client: testHost, dialled: testHost }
-      t.equal((await relay.ask('explain', query)).closed, 'no endpoints')
-      const other = await relay.ask('explain', { ...query, listener: 'other' })
+      t.equal((await relay.query('explain', query)).closed, 'no endpoints')
+      const other = await relay.query('explain', { ...query, listener: 'other' })
       t.not(other.closed, '')
       t.strictSame(other.workers, [])
     },
@@ -142,7 +143,7 @@ export const explainContract = (t: Test, make: MakeRelay): void => {
       })
     const one = { binds: [bind], endpoints: [a.endpoint] }
     const said = async () =>
-      new Set((await view()).map(({ outcome, why }) => `${outcome}: ${why}`))
+      new Set((await view()).map(({ outcome, reason }) => `${outcome}: ${reason}`))
 
     const retry = { earlyClose: false, replay: 0, holdMs: 30_000, mostHeld: 1 }
     await listen({ ...one, retry, paused: true })

@@ -180,7 +180,7 @@ export const tcpChoiceContract = (t: Test, make: MakeRelay): void => {
     })
   }
 
-  t.test('an endpoint that just failed is told of as resting', async t => {
+  t.test('an endpoint that just failed is shown as cooling down', async t => {
     const { listen, stats } = relayFixture(t, make)
     const port = await freeTcpPort()
     const dead = endpoint(testHost, await freeTcpPort())
@@ -189,7 +189,7 @@ export const tcpChoiceContract = (t: Test, make: MakeRelay): void => {
     await listen({ binds: at(port), endpoints: [dead, a.endpoint] })
     for (let i = 0; i < 2; i += 1) t.equal((await ask(port)).text, 'a')
     t.strictSame(
-      stats().endpoints.map(({ key, resting }) => [key === dead.key, resting]),
+      stats().endpoints.map(({ key, coolingDown }) => [key === dead.key, coolingDown]),
       [
         [true, true],
         [false, false],

@@ -14,13 +14,13 @@ import { until } from '../../support/until.ts'
 
 /** All open connections of a relay, page by page. */
 export const allConnections = async (
-  relay: Pick<Relay, 'ask'>,
+  relay: Pick<Relay, 'query'>,
   listeners?: readonly string[],
 ): Promise<readonly OpenConnection[]> => {
   const found: OpenConnection[] = []
   let after: string | undefined
   do {
-    const page = await relay.ask('connections', { listeners, after })
+    const page = await relay.query('connections', { listeners, after })
     found.push(...page.connections)
     after = page.next
   } while (after !== undefined)
@@ -28,10 +28,10 @@ export const allConnections = async (
 }
 
 /** Their number alone. */
-const countOf = async (relay: Pick<Relay, 'ask'>): Promise<number> => {
+const countOf = async (relay: Pick<Relay, 'query'>): Promise<number> => {
   let [sum, after]: [number, string | undefined] = [0, undefined]
   do {
-    const page: ConnectionsPage = await relay.ask('connections', {
+    const page: ConnectionsPage = await relay.query('connections', {
       after,
       limit: 0,
     })
@@ -124,7 +124,7 @@ export const tcpConnectionsContract = (t: Test, make: MakeRelay): void => {
       async () => (await allConnections(relay))[0]?.state === 'ending',
     )
     const [one] = await allConnections(relay)
-    t.strictSame(await relay.ask('close-connections', [one?.id ?? '']), [one?.id])
+    t.strictSame(await relay.query('close-connections', [one?.id ?? '']), [one?.id])
   })
 
   t.test('one is reset by its id, and no other', async t => {
@@ -135,8 +135,8 @@ export const tcpConnectionsContract = (t: Test, make: MakeRelay): void => {
     const found = (await allConnections(relay)).find(({ client }) => client === name)
     const id = found?.id ?? ''
     const others = ['', 'x', '0-0-1', `${id}0`, id.replace(/\d+$/, '999'), '99-a-1']
-    t.strictSame(await relay.ask('close-connections', others), [])
-    t.strictSame(await relay.ask('close-connections', [...others, id, id]), [id])
+    t.strictSame(await relay.query('close-connections', others), [])
+    t.strictSame(await relay.query('close-connections', [...others, id, id]), [id])
     t.equal(await ends, 'ECONNRESET')
     await until('it is recorded', () => records.length === 1)
     t.match(records[0], {
@@ -144,7 +144,7 @@ export const tcpConnectionsContract = (t: Test, make: MakeRelay): void => {
       cause: 'KD',
       detail: 'closed by an operator',
     })
-    t.strictSame(await relay.ask('close-connections', [id]), [], 'it has ended')
+    t.strictSame(await relay.query('close-connections', [id]), [], 'it has ended')
     two.write('still there')
     t.equal(String(await once(two, 'data')), 'still there')
     const next = await open(t, port)
@@ -161,7 +161,7 @@ export const tcpConnectionsContract = (t: Test, make: MakeRelay): void => {
     const ends = howItEnds(socket)
     await until('it waits', () => stats().counters.held === 1)
     const [one] = await allConnections(relay)
-    t.strictSame(await relay.ask('close-connections', [one?.id ?? '']), [one?.id])
+    t.strictSame(await relay.query('close-connections', [one?.id ?? '']), [one?.id])
     t.equal(await ends, 'ECONNRESET')
     await until('it waits no more', () => stats().counters.held === 0)
   })
@@ -172,9 +172,9 @@ export const tcpConnectionsContract = (t: Test, make: MakeRelay): void => {
     const told = await allConnections(relay)
     t.strictSame(new Set(told.map(({ client }) => client)), new Set(sockets.map(nameOf)))
     t.equal(new Set(told.map(({ id }) => id)).size, 250)
-    const first = await relay.ask('connections', {})
+    const first = await relay.query('connections', {})
     t.ok(first.connections.length <= 100)
-    const closed = await relay.ask(
+    const closed = await relay.query(
       'close-connections',
       told.map(({ id }) => id),
     )

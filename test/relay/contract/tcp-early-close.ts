@@ -168,15 +168,15 @@ export const tcpEarlyCloseContract = (t: Test, make: MakeRelay): void => {
     await listen([sink.endpoint, gone])
     const client = dial(t, port)
     await once(client.resume(), 'end')
-    const isResting = () => stats().endpoints[0]?.resting === true
+    const isCoolingDown = () => stats().endpoints[0]?.coolingDown === true
     if (process.platform === 'linux')
       await until('it has one', () => hasKeepAlive(sink.endpoint.port))
     else await sleep(6000)
-    t.equal(isResting(), false)
+    t.equal(isCoolingDown(), false)
     const start = performance.now()
     dial(t, port)
-    await until('it has failed again', () => isResting())
-    await until('its rest is over', () => !isResting())
+    await until('it has failed again', () => isCoolingDown())
+    await until('its rest is over', () => !isCoolingDown())
     const ms = performance.now() - start
     t.ok(ms > 1900, `twice as long as the first: ${ms} ms`)
   })

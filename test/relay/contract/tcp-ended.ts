@@ -9,7 +9,7 @@ import { until } from '../../support/until.ts'
 
 /** Looks at a relay's connections as they end; what has come so far is in `seen`. */
 export const watchEnds = async (
-  relay: Pick<Relay, 'ask'>,
+  relay: Pick<Relay, 'query'>,
   query: Partial<EndedQuery> = {},
 ) => {
   const all = {
@@ -20,10 +20,10 @@ export const watchEnds = async (
     perSecond: 1000,
     ...query,
   }
-  let { next: after } = await relay.ask('ended', all)
+  let { next: after } = await relay.query('ended', all)
   const seen: EndedPage['ended'][number][] = []
   const look = async (): Promise<EndedPage> => {
-    const page = await relay.ask('ended', { ...all, after })
+    const page = await relay.query('ended', { ...all, after })
     after = page.next
     seen.push(...page.ended)
     return page

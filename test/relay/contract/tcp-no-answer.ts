@@ -215,15 +215,15 @@ export const tcpNoAnswerContract = (t: Test, make: MakeRelay): void => {
     await Promise.all([...several, ...several].map(from => asked(t, port, 'q', from)))
     t.equal(failures(), hung.heard().length)
     const before = hung.heard().length
-    const isResting = (): boolean => stats().endpoints[0]?.resting ?? false
-    await until('its rest is over', () => !isResting())
+    const isCoolingDown = (): boolean => stats().endpoints[0]?.coolingDown ?? false
+    await until('its rest is over', () => !isCoolingDown())
     t.strictSame([...new Set(await few())], ['a q'])
     t.equal(hung.heard().length, before + 1, 'one was the probe')
-    await until('its rest is over, twice as long', () => !isResting())
+    await until('its rest is over, twice as long', () => !isCoolingDown())
     const answers = few()
     await until('it is tried', () => hung.heard().length > before + 1)
     hung.say('here')
     t.strictSame([...new Set(await answers)].toSorted(), ['a q', 'here'])
-    t.equal(isResting(), false)
+    t.equal(isCoolingDown(), false)
   })
 }

@@ -103,7 +103,7 @@ export const tcpOneClientContract = (t: Test, make: MakeRelay): void => {
       const cancelsOf = (texts: readonly string[] = []): number =>
         texts.filter(text => text === cancelRequest.toString('latin1')).length
       t.strictSame(heard.map(cancelsOf), [cancels, 0], 'each cancel was told once')
-      t.equal(stats().endpoints[0]?.resting, false)
+      t.equal(stats().endpoints[0]?.coolingDown, false)
     })
   }
 }

@@ -55,7 +55,7 @@ export const tcpSourcePortsContract = (t: Test, make: MakeRelay, ports: number):
       const failed = attempts.filter(({ result }) => result === 'EADDRNOTAVAIL')
       t.equal(failed.length, 2, 'it does not rest')
       t.equal(attempts.length, failed.length + 2)
-      t.match(blamed(), { failures: 0, resting: false })
+      t.match(blamed(), { failures: 0, coolingDown: false })
     })
   }
 
@@ -70,7 +70,7 @@ export const tcpSourcePortsContract = (t: Test, make: MakeRelay, ports: number):
     const last = await come()
     t.equal(await last.word, 'ECONNRESET')
     await until('it is recorded', () => records.some(({ cause }) => cause === 'RC'))
-    t.match(blamed(), { failures: 0, resting: false })
+    t.match(blamed(), { failures: 0, coolingDown: false })
     t.strictSame(allFailed, [], 'it says nothing of the endpoints')
   })
 }

@@ -45,23 +45,23 @@ const setUp = async (t: Test, make: MakeRelay, udpReplyTimeout: number) => {
     const clients = Array.from({ length: flows }, () => udpClient(t, port))
     return Promise.all(clients.map(async client => (await client).ask('hello')))
   }
-  const isResting = (which = 0): boolean =>
-    fixture.stats().endpoints[which]?.resting ?? false
-  return { ...fixture, port, clientAddress, listen, send, ask, isResting }
+  const isCoolingDown = (which = 0): boolean =>
+    fixture.stats().endpoints[which]?.coolingDown ?? false
+  return { ...fixture, port, clientAddress, listen, send, ask, isCoolingDown }
 }
 
 /** Endpoints that don't answer, where `retry` says that they are to. */
 export const udpSilenceContract = (t: Test, make: MakeRelay): void => {
   t.test('an endpoint that answers no flow is passed over while others do', async t => {
-    const { listen, send, ask, isResting, stats } = await setUp(t, make, answerMs)
+    const { listen, send, ask, isCoolingDown, stats } = await setUp(t, make, answerMs)
     const silent = await silentUdp(t)
     const [a, b] = [await namedUdp(t, 'a'), await namedUdp(t, 'b')]
     await listen([silent.endpoint, a.endpoint, b.endpoint])
     await send(6, silent, a, b)
     await until('they have ended', () => stats().endpoints[0]?.active === 0)
-    t.equal(isResting(), false, 'not after two')
+    t.equal(isCoolingDown(), false, 'not after two')
     await send(3, silent, a, b)
-    await until('it rests after three', () => isResting())
+    await until('it rests after three', () => isCoolingDown())
     t.equal(silent.received.length, 3)
     t.equal((await ask(12)).toSorted().join(''), 'aaaaaabbbbbb', 'others take its turns')
     t.equal(silent.received.length, 3)
@@ -70,7 +70,7 @@ export const udpSilenceContract = (t: Test, make: MakeRelay): void => {
 
   t.test('one client that has no reply takes an endpoint from no others', async t => {
     const all = await setUp(t, make, 300)
-    const { listen, isResting, ask, stats, port, clientAddress } = all
+    const { listen, isCoolingDown, ask, stats, port, clientAddress } = all
     const deaf: Reply[] = []
     const server = (name: string): Promise<UdpBackend> =>
       udpBackend(t, (message, reply) =>
@@ -90,7 +90,7 @@ export const udpSilenceContract = (t: Test, make: MakeRelay): void => {
     await until('the flows have ended', () => stats().counters.active === good.length)
     good.push(...(await ask(8)))
     t.equal(good.slice(-8).toSorted().join(''), 'aaaabbbb')
-    t.notOk(isResting(0) || isResting(1))
+    t.notOk(isCoolingDown(0) || isCoolingDown(1))
   })
 
   t.test('traffic that no endpoint answers goes to all of them in turn', async t => {
@@ -104,24 +104,28 @@ export const udpSilenceContract = (t: Test, make: MakeRelay): void => {
         [flows, flows, flows],
       )
       await until('the flows have ended', () => stats().counters.active === 0)
-      t.notOk(stats().endpoints.some(({ resting, failures }) => resting || failures > 0))
+      t.notOk(
+        stats().endpoints.some(
+          ({ coolingDown, failures }) => coolingDown || failures > 0,
+        ),
+      )
     }
   })
 
   t.test('one that refused is tried by one flow after its rest', async t => {
-    const { listen, ask, send, isResting, stats } = await setUp(t, make, 5000)
+    const { listen, ask, send, isCoolingDown, stats } = await setUp(t, make, 5000)
     const dead = endpoint(testHost, await freeUdpPort())
     const a = await namedUdp(t, 'a')
     await listen([dead, a.endpoint])
     const failures = (): number => stats().endpoints[0]?.failures ?? 0
     t.strictSame(await ask(2), ['a', 'a'])
     t.equal(failures(), 1)
-    await until('its rest is over', () => !isResting())
+    await until('its rest is over', () => !isCoolingDown())
     t.strictSame(await ask(1), ['a'])
     await until('it was tried', async () => (await ask(1)).length > 0 && failures() === 2)
     const start = performance.now()
     while (performance.now() - start < 1200) {
-      t.ok(isResting(), 'it rests for twice as long')
+      t.ok(isCoolingDown(), 'it rests for twice as long')
       t.strictSame(await ask(1), ['a'])
       await sleep(100)
     }
@@ -133,11 +137,11 @@ export const udpSilenceContract = (t: Test, make: MakeRelay): void => {
       testHost,
       dead.port,
     )
-    await until('its rest is over', () => !isResting())
+    await until('its rest is over', () => !isCoolingDown())
     await send(8, back, a)
     t.equal(back.received.length, 1, 'the others wait for its reply')
     replies[0]?.('back')
-    await until('it was heard', () => !isResting())
+    await until('it was heard', () => !isCoolingDown())
     await send(8, back, a)
     t.equal(back.received.length, 5, 'then it has its turns')
   })
@@ -146,20 +150,20 @@ export const udpSilenceContract = (t: Test, make: MakeRelay): void => {
 /** A rest of 10 s: for one relay. */
 export const udpReturnContract = (t: Test, make: MakeRelay): void => {
   t.test('one that was silent comes back by one flow', async t => {
-    const { listen, send, isResting } = await setUp(t, make, answerMs)
+    const { listen, send, isCoolingDown } = await setUp(t, make, answerMs)
     const replies: Reply[] = []
     const back = await udpBackend(t, (_, reply) => void replies.push(reply))
     const a = await namedUdp(t, 'a')
     await listen([back.endpoint, a.endpoint])
     await send(6, back, a)
-    await until('it rests', () => isResting())
+    await until('it rests', () => isCoolingDown())
     const start = performance.now()
-    await until('its rest is over', () => !isResting(), 15_000)
+    await until('its rest is over', () => !isCoolingDown(), 15_000)
     t.ok(performance.now() - start > 9000)
     await send(8, back, a)
     t.equal(back.received.length, 4, 'one tries it')
     replies[3]?.('back')
-    await until('it was heard', () => !isResting())
+    await until('it was heard', () => !isCoolingDown())
     await send(8, back, a)
     t.equal(back.received.length, 8, 'then it has its turns')
   })

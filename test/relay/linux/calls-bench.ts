@@ -14,7 +14,7 @@ export const flags = c.SOCK_NONBLOCK | c.SOCK_CLOEXEC
 
 export const linuxParts = (): LinuxRelayParts => {
   const probed = probeLinuxRelay()
-  if ('why' in probed) throw new Error(probed.why)
+  if ('reason' in probed) throw new Error(probed.reason)
   return probed
 }
 

@@ -173,12 +173,12 @@ t.test('the relay', { skip: linuxRelaySkip() }, async t => {
     await listen({ id: 'first', binds: at(port), endpoints: [dead, backend] })
     await inTurn(6, () => tcpAnswer(port))
     t.match(stats('first').counters, { accepted: 6 })
-    t.match(stats('first').endpoints[0], { key: dead.key, resting: true })
+    t.match(stats('first').endpoints[0], { key: dead.key, coolingDown: true })
     await until('all have ended', () => stats('first').counters.active === 0)
     await relay.apply([])
     await listen({ id: 'second', binds: at(other), endpoints: [backend] })
     t.match(stats('second').counters, { accepted: 0, failed: {}, bytesToClient: 0 })
-    t.match(stats('second').endpoints, [{ active: 0, failures: 0, resting: false }])
+    t.match(stats('second').endpoints, [{ active: 0, failures: 0, coolingDown: false }])
   })
 
   t.test('each worker knows who is on the node, also one that is new', async t => {

@@ -13,10 +13,10 @@ const skip = linuxRelaySkip()
 
 const openDescriptors = (): number => readdirSync('/proc/self/fd').length
 
-const whyNot = (over: Partial<Syscalls>): string => {
+const problemOf = (over: Partial<Syscalls>): string => {
   const { calls } = linuxParts()
   const probed = probeLinuxRelay({ load: () => ({ ...calls, ...over }) })
-  return 'why' in probed ? probed.why : ''
+  return 'reason' in probed ? probed.reason : ''
 }
 
 t.test('structures are known of two kinds of Linux only', async t => {
@@ -29,7 +29,9 @@ t.test('structures are known of two kinds of Linux only', async t => {
     ['win32', 'x64'],
   ] as const)
     t.equal(structLayout(system, processor), undefined)
-  t.match(probeLinuxRelay({ layout: undefined }), { why: /for Linux on x86-64 or arm64/ })
+  t.match(probeLinuxRelay({ layout: undefined }), {
+    reason: /for Linux on x86-64 or arm64/,
+  })
 })
 
 t.test('without koffi the reason says how to get it', async t => {
@@ -44,14 +46,14 @@ t.test('without koffi the reason says how to get it', async t => {
         throw error
       },
     })
-  t.match(probe(missing), { why: /koffi.* is not installed; `npm install`/ })
-  const { why } = probe(new Error('no binary\nof any kind')) as { why: string }
-  t.match(why, /koffi.* can't be loaded: no binary$/)
+  t.match(probe(missing), { reason: /koffi.* is not installed; `npm install`/ })
+  const { reason } = probe(new Error('no binary\nof any kind')) as { reason: string }
+  t.match(reason, /koffi.* can't be loaded: no binary$/)
 })
 
 t.test('a probe leaves nothing open', { skip }, async t => {
   const before = openDescriptors()
-  t.equal(whyNot({}), '')
+  t.equal(problemOf({}), '')
   t.equal(openDescriptors(), before)
 })
 
@@ -62,14 +64,14 @@ t.test(
     const forbidden = (): number => -errno.EPERM
     const absent = (): number => -errno.ENOSYS
     const before = openDescriptors()
-    t.equal(whyNot({ splice: absent }), 'splice is refused with ENOSYS')
-    t.equal(whyNot({ epollCreate: forbidden }), 'epoll_create1 is refused with EPERM')
-    t.equal(whyNot({ eventfd: forbidden }), 'eventfd is refused with EPERM')
-    t.equal(whyNot({ accept: absent }), 'accept4 is refused with ENOSYS')
-    t.equal(whyNot({ sendmmsg: forbidden }), 'sendmmsg is refused with EPERM')
-    t.equal(whyNot({ pipe: forbidden }), 'pipe2 is refused with EPERM')
-    t.equal(whyNot({ ioctl: forbidden }), 'ioctl is refused with EPERM')
-    t.equal(whyNot({ socket: forbidden }), 'socket is refused with EPERM')
+    t.equal(problemOf({ splice: absent }), 'splice is refused with ENOSYS')
+    t.equal(problemOf({ epollCreate: forbidden }), 'epoll_create1 is refused with EPERM')
+    t.equal(problemOf({ eventfd: forbidden }), 'eventfd is refused with EPERM')
+    t.equal(problemOf({ accept: absent }), 'accept4 is refused with ENOSYS')
+    t.equal(problemOf({ sendmmsg: forbidden }), 'sendmmsg is refused with EPERM')
+    t.equal(problemOf({ pipe: forbidden }), 'pipe2 is refused with EPERM')
+    t.equal(problemOf({ ioctl: forbidden }), 'ioctl is refused with EPERM')
+    t.equal(problemOf({ socket: forbidden }), 'socket is refused with EPERM')
     t.equal(openDescriptors(), before)
   },
 )
@@ -78,14 +80,14 @@ t.test('structures that are not what they seem are noticed', { skip }, async t =
   const { layout } = linuxParts()
   const other = layout.epollEventWords === 3 ? 'arm64' : 'x64'
   t.match(probeLinuxRelay({ layout: structLayout('linux', other) }), {
-    why: /epoll_wait does not give back/,
+    reason: /epoll_wait does not give back/,
   })
 })
 
 t.test('auto takes linux where it works, and says why it does not', async t => {
   const layout = { epollEventWords: 3, epollDataWord: 1 }
   const works = () => ({ calls: {} as Syscalls, layout })
-  const fails = () => ({ why: 'the moon is full' })
+  const fails = () => ({ reason: 'the moon is full' })
   t.strictSame(chooseRelay('auto', works), {
     name: 'linux',
     detail: 'all that it needs works here',

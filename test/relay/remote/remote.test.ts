@@ -25,13 +25,13 @@ const made = (start?: () => never) => {
   }
   const remote = new Remote<string, null>({
     clock,
-    patience: { lookMs: 10, mostSilent: 2, mostAtStart: 5 },
+    patience: { checkMs: 10, mostSilent: 2, mostAtStart: 5 },
     deadMs: 1000,
     start: start ?? (() => channel),
     ready: () => {},
     news: () => {},
     ended: ending => void seen.endings.push(ending),
-    unendable: words => void seen.words.push(words),
+    killFailed: words => void seen.words.push(words),
     endProcess: () => void (seen.processEnds += 1),
   })
   remote.start()
@@ -44,13 +44,13 @@ const how = (call: Promise<unknown> | undefined): Promise<unknown> | undefined =
 
 t.test('answers find their calls, and a death rejects the others', async t => {
   const { clock, remote, seen } = made()
-  remote.hear({ kind: 'ready', self: null })
+  remote.receive({ kind: 'ready', self: null })
   const calls = ['one', 'two', 'three'].map(call => remote.call(call))
   t.match(seen.sent, [{ kind: 'call', call: 'one' }, {}, {}])
   const [first, second] = seen.sent.map(order => ('id' in order ? order.id : 0))
-  remote.hear({ kind: 'failed', id: second ?? 0, error: new Error('no') })
-  remote.hear({ kind: 'done', id: first ?? 0, result: 1 })
-  remote.hear({ kind: 'done', id: 99, result: 'of nothing' })
+  remote.receive({ kind: 'failed', id: second ?? 0, error: new Error('no') })
+  remote.receive({ kind: 'done', id: first ?? 0, result: 1 })
+  remote.receive({ kind: 'done', id: 99, result: 'of nothing' })
   t.equal(await calls[0], 1)
   t.match(await how(calls[1]), { message: 'no' })
   clock.advance(5)
@@ -65,16 +65,16 @@ t.test('answers find their calls, and a death rejects the others', async t => {
 t.test('news are acknowledged one by one', async t => {
   const { remote, seen } = made()
   const news = { states: [], records: [], faults: [], accessLines: [], lost: 0 }
-  for (let i = 0; i < 2; i += 1) remote.hear({ kind: 'news', news })
+  for (let i = 0; i < 2; i += 1) remote.receive({ kind: 'news', news })
   t.strictSame(seen.sent, [{ kind: 'news-taken' }, { kind: 'news-taken' }])
   remote.end(new Error('gone'))
-  remote.hear({ kind: 'news', news })
+  remote.receive({ kind: 'news', news })
   t.equal(seen.sent.length, 2)
 })
 
 t.test('one that hangs is killed, and the process ends if it stays', async t => {
   const { clock, remote, seen } = made()
-  remote.hear({ kind: 'ready', self: null })
+  remote.receive({ kind: 'ready', self: null })
   clock.advance(20)
   t.equal(seen.kills, 0)
   clock.advance(10)

@@ -10,7 +10,7 @@ import type { News } from '../../../src/relay/remote/messages.ts'
 import { NewsReader } from '../../../src/relay/remote/news-reader.ts'
 import { Outbox } from '../../../src/relay/remote/outbox.ts'
 import { Restarts } from '../../../src/relay/remote/restarts.ts'
-import { KnownStats } from '../../../src/relay/supervised/last-known.ts'
+import { LastStats } from '../../../src/relay/supervised/last-stats.ts'
 import type { StatsPage } from '../../../src/relay/supervised/messages.ts'
 import {
   addCounters,
@@ -28,7 +28,7 @@ const idle: ListenerStats = {
   name: 'a',
   protocol: 'TCP',
   binds: [],
-  endpoints: [{ key: 'x', active: 0, failures: 0, resting: false }],
+  endpoints: [{ key: 'x', active: 0, failures: 0, coolingDown: false }],
   counters: newCounters(),
   lastError: '',
   wanted: true,
@@ -38,8 +38,8 @@ const busy: ListenerStats = {
   ...idle,
   binds: [{ bind: { address: '::1', port: 1 }, state: 'closed', reason: 'why' }],
   endpoints: [
-    { key: 'x', active: 1, failures: 2, resting: true },
-    { key: 'y', active: 3, failures: 0, resting: false, rttMs: 0.5, retransmits: 7 },
+    { key: 'x', active: 1, failures: 2, coolingDown: true },
+    { key: 'y', active: 3, failures: 0, coolingDown: false, rttMs: 0.5, retransmits: 7 },
   ],
   counters: {
     accepted: 1,
@@ -142,10 +142,10 @@ t.test('what parent and data plane tell each other', async t => {
       )
       const server = new RelayServer(relay, outbox)
       const changed = Array.from({ length: 150 }, (_, i) => listenerSpec({ id: `${i}` }))
-      await server.answer({ kind: 'change', gone: [], changed })
-      await server.answer({ kind: 'apply' })
-      const page = (look: number) =>
-        server.answer({ kind: 'stats', look }) as Promise<StatsPage>
+      await server.handle({ kind: 'change', gone: [], changed })
+      await server.handle({ kind: 'apply' })
+      const page = (read: number) =>
+        server.handle({ kind: 'stats', read }) as Promise<StatsPage>
       // The first is still being made when the second begins.
       const older = page(1)
       const pages = [await page(2)]
@@ -168,8 +168,8 @@ t.test('what parent and data plane tell each other', async t => {
       })
       const relay = { stats } as unknown as Relay
       const server = new RelayServer(relay, new Outbox(new FakeClock(), [], () => {}))
-      const page = async (look: number): Promise<string> => {
-        const told = (await server.answer({ kind: 'stats', look })) as StatsPage
+      const page = async (read: number): Promise<string> => {
+        const told = (await server.handle({ kind: 'stats', read })) as StatsPage
         return [
           ...told.listeners.map(one => one.id),
           ...told.gone.map(id => `-${id}`),
@@ -214,7 +214,7 @@ t.test('what parent and data plane tell each other', async t => {
   })
 
   t.test('a look that is read late is not counted twice', async t => {
-    const known = new KnownStats(1000)
+    const known = new LastStats(1000)
     const whole = { fds: { used: 1, limit: 1000 }, acceptPaused: false }
     known.seen({ listeners: [packListener(busy)], whole })
     const { listeners } = known.stats()

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
-import { whyNotInstalled } from '../../support/installed.ts'
+import { missingPrograms } from '../../support/installed.ts'
 import { freeTcpPort, testHost } from '../../support/ports.ts'
 import { dial, echoBackend, firstWord, namedBackend } from '../../support/tcp-backend.ts'
 import { until } from '../../support/until.ts'
@@ -13,9 +13,9 @@ const program = fileURLToPath(new URL('parent.ts', import.meta.url))
 const otherUser = ['--reuid=40000', '--regid=40000', '--clear-groups']
 
 /** Why no data plane of another user can be started here; '' when one can. */
-const whyNoOtherUser = (): string => {
+const otherUserProblem = (): string => {
   if (process.platform !== 'linux' || process.getuid?.() !== 0) return 'needs root'
-  const missing = whyNotInstalled('setpriv')
+  const missing = missingPrograms('setpriv')
   if (missing !== '') return missing
   const { status } = spawnSync('setpriv', [...otherUser, 'test', '-x', process.execPath])
   return status === 0 ? '' : `other users may not run ${process.execPath}`
@@ -85,7 +85,7 @@ t.test('the parent of a data plane', async t => {
 
   t.test(
     'a data plane that may not be killed ends its parent',
-    { skip: whyNoOtherUser() || false },
+    { skip: otherUserProblem() || false },
     async t => {
       const { endpoint } = await namedBackend(t, 'a')
       const { parent, pid } = await startParent(t, endpoint.port, {

@@ -68,12 +68,12 @@ t.test('a supervised relay serves', async t => {
     const name = `${one.localAddress}:${one.localPort}`
     const ended = new Promise(resolve => one.on('close', resolve))
     const id = first.find(({ client }) => client === name)?.id ?? ''
-    t.strictSame(await relay.ask('close-connections', [id, 'x']), [id])
+    t.strictSame(await relay.query('close-connections', [id, 'x']), [id])
     await ended
     const { pid = 0 } = relay
     process.kill(pid, 'SIGKILL')
     await until('another serves', async () => relay.pid !== pid && (await accepts(port)))
-    t.strictSame(await relay.ask('close-connections', ids), [])
+    t.strictSame(await relay.query('close-connections', ids), [])
     await connected()
     const second = (await allConnections(relay)).map(each => each.id)
     t.ok(second.length > 0)

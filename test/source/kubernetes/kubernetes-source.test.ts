@@ -79,16 +79,20 @@ t.test('what it holds', async t => {
       /^cannot list nodes: 403 Forbidden: nodes is forbidden/,
     )
     t.notMatch(source.status().error, /serving/, 'nothing of it was ever had')
-    t.match(source.whyNoNode(), /^cannot list nodes: 403 /)
+    t.match(source.nodeProblem(), /^cannot list nodes: 403 /)
     remove()
     await clock.pump('the answer', () => world.problems.length === 1)
     t.match(world.problems, [{ object: 'Node node-1', message: /has no Node/ }])
-    t.match(source.whyNoNode(), /^the API server has no Node node-1; /)
+    t.match(source.nodeProblem(), /^the API server has no Node node-1; /)
     api.apply(nodeObject('node-1'))
     await until('the Node', () => world.names.includes('Node node-1'))
     api.delete('nodes', 'node-1')
     await until('its end', () => !world.names.includes('Node node-1'))
-    t.match(source.whyNoNode(), /^the Node node-1 was deleted; /, 'nobody gave its name')
+    t.match(
+      source.nodeProblem(),
+      /^the Node node-1 was deleted; /,
+      'nobody gave its name',
+    )
   })
 
   t.test('how old the state is goes by what can not be read', async t => {

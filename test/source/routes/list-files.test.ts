@@ -63,7 +63,7 @@ t.test('files are looked at, and the last good state counts', async t => {
   const taken: string[] = []
   const unusable: string[] = []
   const files = new ListFiles({
-    lookMs: 5,
+    pollMs: 5,
     onTaken: file => taken.push(file),
     onUnusable: (file, reason) => unusable.push(`${file}: ${reason}`),
   })
@@ -129,7 +129,7 @@ t.test('when a file counts', async t => {
   t.test('not before it holds still', async t => {
     const { path, files, unusable, bounds, waits } = await setUp(t)
     await writeFile(path, '10.0.0.1\n10.0.')
-    const looking = files.look()
+    const looking = files.poll()
     await waits(1, () => writeFile(path, '10.0.0.1\n10.0.0.9'))
     await waits(1)
     await looking
@@ -140,7 +140,7 @@ t.test('when a file counts', async t => {
   t.test('once, also when two look at it', async t => {
     const { path, files, taken, bounds, waits } = await setUp(t)
     await writeFile(path, '10.0.0.1\n10.0.0.9')
-    const looking = [files.look(), files.look()]
+    const looking = [files.poll(), files.poll()]
     await waits(2)
     await Promise.all(looking)
     t.strictSame(taken, [path])
@@ -152,7 +152,7 @@ t.test('when a file counts', async t => {
     await writeFile(`${path}.new`, '10.0.0.2')
     await utimes(`${path}.new`, 1000, 1000)
     await rename(`${path}.new`, path)
-    const looking = files.look()
+    const looking = files.poll()
     await waits(1)
     await looking
     t.strictSame(taken, [path])
@@ -163,14 +163,14 @@ t.test('when a file counts', async t => {
     await writeFile(path, '10.0.0.1\n10.0.0.9')
     await withoutDescriptors(t, async () => {
       for (let looks = 0; looks < 2; looks += 1) {
-        const looking = files.look()
+        const looking = files.poll()
         await waits(1)
         await looking
       }
     })
     t.match(unusable, [/no file descriptor is left/])
     t.equal(unusable.length, 1, 'told once')
-    const again = files.look()
+    const again = files.poll()
     await waits(1)
     await again
     t.strictSame(taken, [path])
@@ -181,13 +181,13 @@ t.test('when a file counts', async t => {
   t.test('not while it is gone, and then again', async t => {
     const { path, files, taken, unusable, bounds, waits } = await setUp(t)
     await rename(path, `${path}.old`)
-    const looking = files.look()
+    const looking = files.poll()
     await waits(1)
     await looking
     t.match(unusable, [/no such file/])
     t.equal(bounds(), 2, 'the old one counts')
     await rename(`${path}.old`, path)
-    const again = files.look()
+    const again = files.poll()
     await waits(1)
     await again
     t.strictSame(taken, [path])

@@ -3,11 +3,11 @@ import { createSocket, type RemoteInfo } from 'node:dgram'
 import { once } from 'node:events'
 import t, { type Test } from 'tap'
 import { resolveBy, resolveSrvBy } from '../../../src/source/routes/own-resolver.ts'
-import { whyNotInstalled } from '../../support/installed.ts'
+import { missingPrograms } from '../../support/installed.ts'
 import { freePort, testHost } from '../../support/ports.ts'
 import { until } from '../../support/until.ts'
 
-const skip = whyNotInstalled('dnsmasq')
+const skip = missingPrograms('dnsmasq')
 const { signal } = new AbortController()
 
 /** A real server that knows these records and nothing else, and asks nobody. */

@@ -95,12 +95,12 @@ t.test('one of a route is up by its role, and none is where none has it', async 
   const [first, second] = [of(a.port), of(b.port)]
   t.match(first, [
     { group: 'db', up: true },
-    { up: false, why: /503/ },
+    { up: false, reason: /503/ },
   ])
   t.match(second, [
-    { group: 'db', up: false, why: /503/ },
+    { group: 'db', up: false, reason: /503/ },
     { group: 'db', up: true },
-    { up: false, why: /503/ },
+    { up: false, reason: /503/ },
   ])
   t.equal(turns.length, first.length + second.length)
 })

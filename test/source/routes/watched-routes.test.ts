@@ -33,8 +33,8 @@ const fixture = async (
     fixed,
     text,
     routes,
-    lists: new ListFiles({ lookMs: 5 }),
-    lookMs: 5,
+    lists: new ListFiles({ pollMs: 5 }),
+    pollMs: 5,
     ...(resolve !== undefined && { resolve }),
     onTaken: now => taken.push(now.map(({ name }) => name)),
     onUnusable: reason => unusable.push(reason),
@@ -153,7 +153,7 @@ t.test('reload looks at once, however rarely it looks by itself', async t => {
   const { routes } = await readRoutes(one)
   let batches = 0
   const lists = new ListFiles()
-  const source = watchedRoutes({ path, fixed: [], text: one, routes, lists, lookMs: 1e9 })
+  const source = watchedRoutes({ path, fixed: [], text: one, routes, lists, pollMs: 1e9 })
   t.teardown(() => source.close())
   await source.start({
     apply: () => void (batches += 1),

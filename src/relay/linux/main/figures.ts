@@ -1,7 +1,7 @@
-import { isResting } from '../../../balance/resting.ts'
+import { isCoolingDown } from '../../../balance/cooldown.ts'
 import { counterCell } from '../../counters.ts'
 import type { EndpointStats } from '../../relay.ts'
-import type { RestPages } from '../shared/rest-pages.ts'
+import type { SharedEndpointState } from '../shared/shared-endpoint-state.ts'
 import { endpointCell as cell, type StatsPages } from '../shared/stats-pages.ts'
 import type { WorkerHandle } from './worker-handle.ts'
 
@@ -9,13 +9,17 @@ import type { WorkerHandle } from './worker-handle.ts'
 export class Figures {
   readonly #listeners: readonly StatsPages[]
   readonly #endpoints: readonly StatsPages[]
-  readonly #rests: RestPages
+  readonly #endpointState: SharedEndpointState
   readonly #sums = new Float64Array(counterCell.count)
   readonly now: () => number
 
   /** `now`: the time that workers write, see `monotonicClock`. */
-  constructor(workers: readonly WorkerHandle[], rests: RestPages, now: () => number) {
-    this.#rests = rests
+  constructor(
+    workers: readonly WorkerHandle[],
+    endpointState: SharedEndpointState,
+    now: () => number,
+  ) {
+    this.#endpointState = endpointState
     this.#listeners = workers.map(({ listenerPages }) => listenerPages)
     this.#endpoints = workers.map(({ endpointPages }) => endpointPages)
     this.now = now
@@ -30,8 +34,8 @@ export class Figures {
 
   /** Asked for 100 000 times a scrape: without a list for each figure. */
   endpoint(key: string, slot: number): EndpointStats {
-    const resting = isResting(this.#rests.read(slot), this.now())
-    const stats = { key, active: 0, failures: 0, resting, retransmits: 0 }
+    const coolingDown = isCoolingDown(this.#endpointState.readCooldown(slot), this.now())
+    const stats = { key, active: 0, failures: 0, coolingDown, retransmits: 0 }
     let [rttUs, known] = [0, 0]
     for (const pages of this.#endpoints) {
       stats.active += pages.read(slot, cell.active)
@@ -54,7 +58,7 @@ export class Figures {
   clearEndpoints(slots: Iterable<number>): void {
     for (const slot of slots) {
       for (const pages of this.#endpoints) pages.clear(slot)
-      this.#rests.renew(slot)
+      this.#endpointState.renew(slot)
     }
   }
 }

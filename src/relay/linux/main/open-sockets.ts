@@ -84,7 +84,7 @@ export class OpenSockets {
     )
   }
 
-  /** From now to `end`, sockets at the `socketKey`s of `wanted` are kept for their takers. */
+  /** From now to `end`, sockets at the `socketKey`s of `wanted` are kept for the listeners that adopt them. */
   begin(wanted: ReadonlySet<string>): void {
     this.#wanted = wanted
   }
@@ -129,12 +129,12 @@ export class OpenSockets {
       else this.#offers.set(socketKey(holder.protocol, bind), group)
       throw error
     }
-    for (const { worker } of group.sockets) this.tell(holder.slot, group, worker)
+    for (const { worker } of group.sockets) this.assign(holder.slot, group, worker)
     return group
   }
 
   /** Orders a worker to serve its socket of a group. */
-  tell(slot: number, { bind, sockets }: Group, to: WorkerHandle): void {
+  assign(slot: number, { bind, sockets }: Group, to: WorkerHandle): void {
     for (const { worker, fd } of sockets) {
       if (worker !== to || !worker.knows(slot)) continue
       this.#owners.get(worker)?.opened(fd)
@@ -175,7 +175,7 @@ export class OpenSockets {
       this.#shut(group)
       throw error
     }
-    for (const { worker } of group.sockets) this.tell(holder.slot, group, worker)
+    for (const { worker } of group.sockets) this.assign(holder.slot, group, worker)
   }
 
   /** Lets go of those that are paused; workers have released them by the end of that `apply`. */
@@ -203,13 +203,13 @@ export class OpenSockets {
 
   /** A worker is no more: its connections are reset (Linger), but not what listens. */
   inherit(from: WorkerHandle): void {
-    const kept = new Set<number>()
+    const inherited = new Set<number>()
     for (const { sockets } of this.#groups) {
-      for (const { worker, fd } of sockets) if (worker === from) kept.add(fd)
+      for (const { worker, fd } of sockets) if (worker === from) inherited.add(fd)
     }
     const owner = this.#owners.get(from)
     for (const fd of owner?.inherit(from.thread) ?? []) {
-      if (kept.has(fd)) owner?.opened(fd)
+      if (inherited.has(fd)) owner?.opened(fd)
       else this.#calls.close(fd)
     }
   }

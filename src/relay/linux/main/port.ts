@@ -6,7 +6,7 @@ import {
   limitsClients,
   newLimiterMemory,
 } from '../../connection-limiter.ts'
-import { whyClosed } from '../../explain-pick.ts'
+import { closedReason } from '../../explain-pick.ts'
 import type { ExplainQuery, Explanation } from '../../explanation.ts'
 import { counterCell, countersOf } from '../../counters.ts'
 import { allClosed, holdsClients, openFronts } from '../../open-fronts.ts'
@@ -50,7 +50,7 @@ export class Port implements Holder {
   lastError = ''
   /** False once `apply` left it out. */
   wanted = true
-  /** Workers that have yet to say that nothing is left of it; see `retire`. */
+  /** Workers that have yet to report that nothing is left of it; see `retire`. */
   readonly retiring = new Set<WorkerHandle>()
   readonly #env: PortEnv
   readonly #binds: BindSet
@@ -118,9 +118,9 @@ export class Port implements Holder {
     this.#binds.want(open, closed, idle)
     const { workers } = this.#env
     const newcomers = workers.filter(worker => !worker.knows(this.slot))
-    for (const worker of workers) this.#tellOf(worker)
-    // Who has just replaced another has yet to hear of those that stay.
-    for (const worker of newcomers) this.#tellOpen(worker)
+    for (const worker of workers) this.#sendListener(worker)
+    // One that has just replaced another does not know those that stay.
+    for (const worker of newcomers) this.#sendOpenSockets(worker)
     this.#steer()
     return left
   }
@@ -131,10 +131,10 @@ export class Port implements Holder {
   }
 
   /** Hands the listener and its open sockets to a worker that knows nothing. */
-  tell(worker: WorkerHandle): void {
+  sendTo(worker: WorkerHandle): void {
     if (!this.wanted || worker.knows(this.slot)) return
-    this.#tellOf(worker)
-    this.#tellOpen(worker)
+    this.#sendListener(worker)
+    this.#sendOpenSockets(worker)
   }
 
   stopListening(reason: string): void {
@@ -183,8 +183,15 @@ export class Port implements Holder {
     const cells = figures.counters(this.slot)
     cells[counterCell.plain.held] = this.#places?.taken ?? 0
     cells[counterCell.plain.queued] = this.#counted.queued
-    const said = { id, name, protocol, binds: this.#binds.states(), lastError, wanted }
-    return this.#figures.read(cells, said, () =>
+    const uncounted = {
+      id,
+      name,
+      protocol,
+      binds: this.#binds.states(),
+      lastError,
+      wanted,
+    }
+    return this.#figures.read(cells, uncounted, () =>
       [...this.#slots].map(([key, slot]) => figures.endpoint(key, slot)),
     )
   }
@@ -197,7 +204,7 @@ export class Port implements Holder {
     const group = this.#groups.get(bindKey(bind))
     const threads = group === undefined ? [] : threadsOf(group, client)
     return {
-      closed: whyClosed(this.#binds.states(), bind),
+      closed: closedReason(this.#binds.states(), bind),
       by: this.#spec.balance?.by ?? 'round-robin',
       workers: workers.map(one => ({ ...one, mayCome: threads.includes(one.thread) })),
     }
@@ -216,16 +223,16 @@ export class Port implements Holder {
     return [...before].flatMap(([key, slot]) => (after.has(key) ? [] : [slot]))
   }
 
-  #tellOf(worker: WorkerHandle): void {
+  #sendListener(worker: WorkerHandle): void {
     const { listenerSlots, endpointSlots } = this.#env
     worker.ensurePages(listenerSlots.count, endpointSlots.count)
     worker.post({ kind: 'listener', ...this.#order() })
   }
 
-  /** Of the sockets that are open; of those to come it hears as all do. */
-  #tellOpen(worker: WorkerHandle): void {
+  /** Those that are open; those to come are sent to all workers. */
+  #sendOpenSockets(worker: WorkerHandle): void {
     for (const group of this.#groups.values()) {
-      this.#env.sockets.tell(this.slot, group, worker)
+      this.#env.sockets.assign(this.slot, group, worker)
     }
   }
 
@@ -294,8 +301,8 @@ export class Port implements Holder {
   }
 }
 
-/** What there is to say of a port that is not counted. */
-type Said = Omit<ListenerStats, 'counters' | 'endpoints'>
+/** What of a port's figures is not counted. */
+type UncountedStats = Omit<ListenerStats, 'counters' | 'endpoints'>
 
 /**
  * Milliseconds after the last change of a port for which its endpoints are read, too: a worker
@@ -313,7 +320,7 @@ export class LastFigures {
   /** By `counterCell`, without the zeros at the end. */
   #cells: readonly number[] = []
   #changedAt = 0
-  /** An endpoint has a connection, or rests. */
+  /** An endpoint has a connection, or is cooling down. */
   #isUsed = false
 
   /** `now`: milliseconds. */
@@ -329,7 +336,7 @@ export class LastFigures {
   /** `cells`: all of `counterCell`. */
   read(
     cells: Float64Array,
-    said: Said,
+    uncounted: UncountedStats,
     readEndpoints: () => readonly EndpointStats[],
   ): ListenerStats {
     const last = this.#stats
@@ -339,11 +346,15 @@ export class LastFigures {
       this.changed()
     }
     const endpoints = isCounted || this.#mayMove(last) ? readEndpoints() : last.endpoints
-    if (!isCounted && isSaid(last, said) && areAlike(last.endpoints, endpoints))
+    if (
+      !isCounted &&
+      isSameUncounted(last, uncounted) &&
+      areAlike(last.endpoints, endpoints)
+    )
       return last
     const counters = isCounted ? countersOf(cell => cells[cell] ?? 0) : last.counters
-    this.#isUsed = endpoints.some(({ active, resting }) => active > 0 || resting)
-    this.#stats = { ...said, counters, endpoints }
+    this.#isUsed = endpoints.some(({ active, coolingDown }) => active > 0 || coolingDown)
+    this.#stats = { ...uncounted, counters, endpoints }
     return this.#stats
   }
 
@@ -365,14 +376,14 @@ const withoutZeros = (cells: Float64Array): readonly number[] => [
 ]
 
 /** The state of a bind is another object when it changes. */
-const isSaid = (last: Said, said: Said): boolean =>
-  last.id === said.id &&
-  last.name === said.name &&
-  last.protocol === said.protocol &&
-  last.lastError === said.lastError &&
-  last.wanted === said.wanted &&
-  last.binds.length === said.binds.length &&
-  last.binds.every((state, i) => state === said.binds[i])
+const isSameUncounted = (last: UncountedStats, uncounted: UncountedStats): boolean =>
+  last.id === uncounted.id &&
+  last.name === uncounted.name &&
+  last.protocol === uncounted.protocol &&
+  last.lastError === uncounted.lastError &&
+  last.wanted === uncounted.wanted &&
+  last.binds.length === uncounted.binds.length &&
+  last.binds.every((state, i) => state === uncounted.binds[i])
 
 const areAlike = (a: readonly EndpointStats[], b: readonly EndpointStats[]): boolean =>
   a === b || (a.length === b.length && a.every((one, i) => isAlike(one, b[i])))
@@ -381,6 +392,6 @@ const isAlike = (a: EndpointStats, b: EndpointStats | undefined): boolean =>
   a.key === b?.key &&
   a.active === b.active &&
   a.failures === b.failures &&
-  a.resting === b.resting &&
+  a.coolingDown === b.coolingDown &&
   a.rttMs === b.rttMs &&
   a.retransmits === b.retransmits

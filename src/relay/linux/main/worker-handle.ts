@@ -7,7 +7,7 @@ import { Restarts } from '../../remote/restarts.ts'
 import { SOCK_CLOEXEC, SOCK_NONBLOCK } from '../../../ffi/constants.ts'
 import { systemError } from '../../../ffi/errno.ts'
 import type { Order, WorkerCall, WorkerSetup } from '../orders.ts'
-import type { RestPages } from '../shared/rest-pages.ts'
+import type { SharedEndpointState } from '../shared/shared-endpoint-state.ts'
 import { endpointCell, StatsPages } from '../shared/stats-pages.ts'
 import { WorkerSigns } from '../shared/worker-signs.ts'
 import type { Syscalls } from '../../../ffi/syscalls.ts'
@@ -19,8 +19,8 @@ export interface WorkerDeps {
   readonly program: WorkerProgram
   /** What is the same for all workers. */
   readonly common: Pick<WorkerSetup, 'limits' | 'wantedCauses' | 'descriptors'>
-  /** How endpoints rest, for all workers. */
-  readonly restPages: RestPages
+  /** Cooldowns and the like of endpoints, for all workers. */
+  readonly endpointState: SharedEndpointState
   /** Ends the process, of which a thread can't be ended. */
   readonly endProcess: () => void
 }
@@ -40,7 +40,7 @@ export interface WorkerOwner {
 }
 
 /** 1.5 s. */
-const patience = { lookMs: 250, mostSilent: 6, mostAtStart: 120 }
+const patience = { checkMs: 250, mostSilent: 6, mostAtStart: 120 }
 /** Milliseconds that a thread has to end in when it is ended by force. */
 const deadMs = 1000
 /** Clients wait in the queues of its sockets meanwhile, though others work. */
@@ -70,8 +70,8 @@ export class WorkerHandle {
   #way: WorkerThread | undefined
   #isHung = false
   #isLast = false
-  /** Pages of `restPages` that the thread has been given. */
-  #restPages = 0
+  /** Pages of `endpointState` that the thread has been given. */
+  #endpointStatePages = 0
   /** Slots of the listeners that the thread knows. */
   readonly #known = new Set<number>()
 
@@ -107,7 +107,7 @@ export class WorkerHandle {
       },
       news: (news, isGone) => this.#news.read(news, isGone),
       ended: ending => this.#ended(ending),
-      unendable: () => this.#unendable(),
+      killFailed: () => this.#killFailed(),
       endProcess,
     })
     this.#remote = remote
@@ -123,11 +123,11 @@ export class WorkerHandle {
     for (const page of this.endpointPages.ensure(endpointSlots - 1)) {
       this.post({ kind: 'endpoint-page', page })
     }
-    const { restPages } = this.#deps
-    restPages.ensure(endpointSlots - 1)
-    for (const page of restPages.pages.slice(this.#restPages)) {
-      this.post({ kind: 'rest-page', page })
-      this.#restPages += 1
+    const { endpointState } = this.#deps
+    endpointState.ensure(endpointSlots - 1)
+    for (const page of endpointState.pages.slice(this.#endpointStatePages)) {
+      this.post({ kind: 'endpoint-state-page', page })
+      this.#endpointStatePages += 1
     }
   }
 
@@ -171,8 +171,8 @@ export class WorkerHandle {
   }
 
   /** The last order, as the process is about to end. */
-  sayExit(): void {
-    this.#remote?.sayExit()
+  requestExit(): void {
+    this.#remote?.requestExit()
   }
 
   /** What waits for a place may have its turn. */
@@ -191,8 +191,8 @@ export class WorkerHandle {
   }
 
   #setup(): WorkerSetup {
-    const restPages = this.#deps.restPages.pages
-    this.#restPages = restPages.length
+    const endpointStatePages = this.#deps.endpointState.pages
+    this.#endpointStatePages = endpointStatePages.length
     return {
       ...this.#deps.common,
       thread: this.thread,
@@ -201,7 +201,7 @@ export class WorkerHandle {
       signs: this.signs.memory,
       listenerPages: this.listenerPages.pages,
       endpointPages: this.endpointPages.pages,
-      restPages,
+      endpointStatePages,
     }
   }
 
@@ -215,7 +215,7 @@ export class WorkerHandle {
    * It is in a system call that does not return, with descriptors that must not be touched: no
    * other can take its place.
    */
-  #unendable(): void {
+  #killFailed(): void {
     const text = `worker ${this.thread} of the relay can't be ended: the process ends, with all connections`
     this.#observer.fault('', new Error(text))
   }

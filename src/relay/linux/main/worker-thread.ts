@@ -48,7 +48,7 @@ export class WorkerThread implements Channel<WorkerCall> {
     let error = new Error('it ended')
     worker.on('message', (report: Report) => {
       if (report.kind === 'retired') retired(report.slot)
-      else remote.hear(report)
+      else remote.receive(report)
     })
     worker.on('error', thrown => (error = thrown))
     worker.on('exit', () => {

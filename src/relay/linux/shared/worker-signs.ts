@@ -28,7 +28,7 @@ export class WorkerSigns {
   }
 
   /** It waits for events, until the next beat. */
-  rest(): void {
+  markIdle(): void {
     this.#cells[beatCell] = -(this.#cells[beatCell] ?? 0)
   }
 

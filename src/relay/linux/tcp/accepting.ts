@@ -178,7 +178,7 @@ export class Accepting implements EventSource<ListeningSocket> {
       return this.#listen(service, key, fd, true)
     const front = service.fronts.at(key)
     if (front === undefined || !this.#letsIn(front)) return this.#turnAway(service, fd)
-    if (preface?.readsHello === true) return this.#hear(service, key, fd)
+    if (preface?.readsHello === true) return this.#awaitPreface(service, key, fd)
     const choice = this.#choiceOf(front, fd)
     if (choice === undefined) this.#turnAway(service, fd)
     else this.#begin(service, choice, fd)
@@ -203,7 +203,7 @@ export class Accepting implements EventSource<ListeningSocket> {
   }
 
   /** A client that has to say which server it is for. It counts: it may take its time. */
-  #hear(service: TcpService, key: string, fd: number): void {
+  #awaitPreface(service: TcpService, key: string, fd: number): void {
     const counted = this.#count(service)
     if (typeof counted === 'string') this.#turnAway(service, fd, 'PL', counted)
     else this.#listen(service, key, fd, false, counted)
@@ -281,17 +281,17 @@ export class Accepting implements EventSource<ListeningSocket> {
     counters.countFailure(cause)
     this.#connections.turnAway(fd)
     const isWanted = observer.wants(cause)
-    const takers = endedConnections.takers(
+    const subscribers = endedConnections.subscribers(
       name,
       cause,
       () => readSockaddr(this.#peer, 0).address,
     )
-    if (!isWanted && accessLines === undefined && takers === undefined) return
+    if (!isWanted && accessLines === undefined && subscribers === undefined) return
     const { address, port } = readSockaddr(this.#peer, 0)
     const client = joinHostPort(address, port)
     const record = turnedAway(name, client, cause, detail, loop.now - acceptedAt)
     if (isWanted) observer.connectionClosed(record)
-    for (const taker of takers ?? []) taker.add(record)
+    for (const subscriber of subscribers ?? []) subscriber.add(record)
     const open = { all: this.#connections.count, route: service.connections, endpoint: 0 }
     accessLines?.add(record, notWaited, open)
   }
@@ -341,7 +341,7 @@ class PrefaceClient {
   readonly peer: Int32Array
   /** All that was told of it. */
   events = 0
-  hasSpoken = false
+  hasSent = false
   /** How many of its requests were answered. */
   answered = 0
   /** Where it counts already, as it is known who it is. */
@@ -401,9 +401,9 @@ class Prefaces implements EventSource<PrefaceClient> {
   ready(client: PrefaceClient, events: number): void {
     if (!this.#all.has(client)) return
     client.events |= events
-    const bytes = this.#look(client)
+    const bytes = this.#peek(client)
     if (bytes === undefined) return
-    client.hasSpoken ||= bytes.length > 0
+    client.hasSent ||= bytes.length > 0
     // By what holds now, as the choice that follows is.
     const rules = client.service.preface ?? noRules
     const found = rules.read(bytes, client.hasHeader, answers => {
@@ -454,7 +454,7 @@ class Prefaces implements EventSource<PrefaceClient> {
   }
 
   /** What has come so far; undefined: it is not known now, or the client is gone. */
-  #look(client: PrefaceClient): Buffer | undefined {
+  #peek(client: PrefaceClient): Buffer | undefined {
     const { address, bytes } = this.#memory
     const count = this.#env.calls.recv(client.fd, address, mostPrefaceBytes, MSG_PEEK)
     if (count >= 0) return bytes.subarray(0, count)
@@ -479,7 +479,7 @@ class Prefaces implements EventSource<PrefaceClient> {
 
   /** Who has said nothing has only looked whether somebody listens. */
   #left(client: PrefaceClient, detail: string): void {
-    this.#refuse(client, client.hasSpoken ? 'PH' : 'CC', detail)
+    this.#refuse(client, client.hasSent ? 'PH' : 'CC', detail)
   }
 
   #refuse(client: PrefaceClient, cause: Cause, detail: string): void {

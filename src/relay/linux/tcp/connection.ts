@@ -70,8 +70,8 @@ export class Side {
   bytes = 0
   /** Read from it, and not yet taken by the opposite side. */
   held: Buffer | undefined = undefined
-  /** All that was read from it, while that may have to be said to another endpoint. */
-  said: GrowingBytes | undefined = undefined
+  /** All that was read from it, while that may have to be replayed to another endpoint. */
+  replayBuffer: GrowingBytes | undefined = undefined
   /** What is in there was read from it. */
   pipe: Pipe | undefined = undefined
   piped = 0
@@ -159,7 +159,7 @@ export class Connection extends Timed {
   readonly serial: number
   state: ConnectionState = 'dialling'
   connectedAt = 0
-  /** Its timer is for the endpoint's answer to what the client has said. */
+  /** Its timer is for the endpoint's answer to what the client has sent. */
   awaitsAnswer = false
   /** Where it is connected to. */
   endpoint: WorkerBackend | undefined = undefined
@@ -169,7 +169,7 @@ export class Connection extends Timed {
   asksTls = false
   /** Where the client has dialled, if a proxy has said so. */
   readonly dialled: AddressPort | undefined
-  /** What each endpoint is told first, where there is something. */
+  /** What each endpoint is sent first, where there is something. */
   header: Buffer | undefined = undefined
   /** With which its client came, 0 where that is not known; undefined: not looked for. */
   ttl: number | undefined = undefined
@@ -178,9 +178,9 @@ export class Connection extends Timed {
   queuedMs = 0
   /** For the record. */
   attempts: SocketAttempt[] = []
-  /** Of an endpoint that has not served, while others are dialled: its open socket. */
-  lastEnd: Side | undefined = undefined
-  lastEndpoint: WorkerBackend | undefined = undefined
+  /** The open socket of an endpoint that has not served, held while others are dialled. */
+  heldUpstream: Side | undefined = undefined
+  heldEndpoint: WorkerBackend | undefined = undefined
   /** Where it counts, if its ServicePort has limits. */
   counted: Counted | undefined = undefined
   /** The first one counts, not what follows from it. */
@@ -188,7 +188,7 @@ export class Connection extends Timed {
   /** While `delivering`: until when the other side may take to get what is left. */
   deliverUntil = 0
   /** How long it was waited for that last. */
-  deliverLookMs = 0
+  deliverCheckMs = 0
   /** Struct sockaddr of the client: the first two words are all of an IPv4 one. */
   readonly #peerStart: number
   readonly #peerAddress: number

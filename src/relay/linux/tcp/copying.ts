@@ -73,14 +73,14 @@ export class Copying {
   begin(connection: Connection, events: number): void {
     const { client, backend } = connection
     connection.state = 'open'
-    if (client.bytes > 0) this.#asked(connection)
+    if (client.bytes > 0) this.#requestSent(connection)
     if (!connection.awaitsAnswer) this.#keepAliveLater(connection)
     // It was dialled with all events.
     backend.set(flag.watchesRoom)
     backend.note(events)
     const { retry } = connection.service
     if (retry !== undefined && retry.replay > 0) {
-      client.said ??= new GrowingBytes(retry.replay)
+      client.replayBuffer ??= new GrowingBytes(retry.replay)
     }
     // To an endpoint that has hung up nothing is sent before that is known.
     const endedAtOnce = retry !== undefined && (events & hangUp) !== 0
@@ -94,7 +94,7 @@ export class Copying {
 
   /**
    * A header that names the client is the first that the endpoint gets, and nothing that the client
-   * has said. With `isMore` what has come from it goes in the same write.
+   * has sent. With `isMore` what has come from it goes in the same write.
    */
   #greet(connection: Connection, isMore: boolean): void {
     const { client } = connection
@@ -104,32 +104,32 @@ export class Copying {
     if (!isMore || !isAlone || !client.has(flag.readable) || this.#holdsEnough) return
     const count = this.#read(client, 0)
     if (count <= 0) return void this.#nothingRead(client, count)
-    if (client.said !== undefined) this.#remember(client, count)
+    if (client.replayBuffer !== undefined) this.#bufferForReplay(client, count)
     this.#count(client, count)
     this.#noteDrained(client, count)
     this.#sending.holdMore(client, count)
   }
 
-  /** What it holds is a header, or was said to another endpoint before. */
+  /** What it holds is a header, or was sent to another endpoint before. */
   #start(from: Side): void {
     if (!from.holds || this.#unblock(from)) this.#move(from)
   }
 
-  /** It has answered, or lasted too long for an early close. */
-  lasts(connection: Connection): void {
+  /** It has answered, or been open too long for an early close. */
+  confirmServing(connection: Connection): void {
     const { client, backend, endpoint, service } = connection
     const { retry } = service
     if (retry === undefined) return
     // Where an answer is awaited time alone says nothing of the endpoint.
     const isServed = backend.bytes > 0 || retry.answerMs === undefined
-    if (isServed || client.bytes > 0) this.#sending.forgetSaid(client)
+    if (isServed || client.bytes > 0) this.#sending.dropReplayBuffer(client)
     // An end that was passed on is no service.
     const hasLeft = backend.bytes === 0 && backend.has(flag.ended)
     if (isServed && !hasLeft && endpoint !== undefined) service.served(endpoint)
   }
 
-  /** The client has said something to an endpoint that has said nothing so far. */
-  #asked(connection: Connection): void {
+  /** The client has sent something to an endpoint that has sent nothing so far. */
+  #requestSent(connection: Connection): void {
     const { answerMs } = connection.service.retry ?? {}
     if (answerMs === undefined) return
     connection.awaitsAnswer = true
@@ -139,7 +139,7 @@ export class Copying {
   #answered(connection: Connection): void {
     if (connection.awaitsAnswer) this.#keepAliveLater(connection)
     connection.awaitsAnswer = false
-    this.lasts(connection)
+    this.confirmServing(connection)
     const { service, attempts, client } = connection
     if (attempts.length > 1)
       noteUnserved(service, attempts, client.bytes, () => connection.peer.address)
@@ -210,7 +210,7 @@ export class Copying {
     if (this.#holdsEnough) return this.#passOn(from)
     const count = this.#read(from, 0)
     if (count <= 0) return this.#nothingRead(from, count)
-    if (from.said !== undefined) this.#remember(from, count)
+    if (from.replayBuffer !== undefined) this.#bufferForReplay(from, count)
     this.#count(from, count)
     from.streak = count === this.#size ? from.streak + 1 : 0
     const isLast =
@@ -247,7 +247,7 @@ export class Copying {
     const count = this.#read(from, MSG_PEEK)
     if (count <= 0) return this.#nothingRead(from, count)
     const taken = this.#sending.send(to, count, 0)
-    this.#sending.forgetSaid(from)
+    this.#sending.dropReplayBuffer(from)
     if (taken > 0) {
       this.#count(from, taken)
       if (!this.#discard(from, taken)) return -1
@@ -318,7 +318,7 @@ export class Copying {
   }
 
   #startSplicing(from: Side): void {
-    this.#sending.forgetSaid(from)
+    this.#sending.dropReplayBuffer(from)
     from.streak = 0
     from.pipe = this.#pipes.take()
   }
@@ -354,10 +354,10 @@ export class Copying {
     this.#move(to)
   }
 
-  #remember(from: Side, count: number): void {
+  #bufferForReplay(from: Side, count: number): void {
     const most = from.connection.service.retry?.replay ?? 0
     // What is held is written in one piece, from the buffer.
-    this.#sending.remember(from, count, Math.min(most, this.#size))
+    this.#sending.bufferForReplay(from, count, Math.min(most, this.#size))
   }
 
   #count(from: Side, count: number): void {
@@ -367,6 +367,6 @@ export class Copying {
     connection.service.counters.countBytes(!from.isBackend, count)
     if (!isFirst) return
     if (from.isBackend) this.#answered(connection)
-    else if (connection.backend.bytes === 0) this.#asked(connection)
+    else if (connection.backend.bytes === 0) this.#requestSent(connection)
   }
 }

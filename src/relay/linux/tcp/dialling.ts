@@ -95,7 +95,7 @@ export class Dialling
   }
 
   clientOf(connection: Connection): string {
-    return connection.service.balancer.looksAtClient ? connection.peer.address : ''
+    return connection.service.balancer.usesClient ? connection.peer.address : ''
   }
 
   acceptedAt({ acceptedAt }: Connection): number {
@@ -130,7 +130,7 @@ export class Dialling
     const { dial, socket } = attempt
     if (dial === undefined || socket === undefined) return
     if (socket < 0) return dial.lost(attempt, errnoName(socket))
-    if (!attempt.isAsked && (events & (EPOLLOUT | EPOLLERR | EPOLLHUP)) === 0) return
+    if (!attempt.hasAskedTls && (events & (EPOLLOUT | EPOLLERR | EPOLLHUP)) === 0) return
     const error = this.#outcome(attempt, socket, events)
     if (error !== 0) {
       this.fds.close(socket)
@@ -166,8 +166,8 @@ export class Dialling
   ): boolean {
     const { calls } = this.#env
     const { address, bytes } = this.#request
-    if (!attempt.isAsked) {
-      attempt.isAsked = true
+    if (!attempt.hasAskedTls) {
+      attempt.hasAskedTls = true
       const header = this.#sockets.headerOf(attempt.connection)
       const length = header?.copy(bytes) ?? 0
       // Where it fails there is no answer either.
@@ -186,7 +186,7 @@ export class Dialling
     const { connection, backend, places } = attempt
     const { loop } = this.#env
     connection.dial = undefined
-    this.#earlyCloses.forget(connection)
+    this.#earlyCloses.dropHeld(connection)
     connection.backend.fd = fd
     connection.backend.places = places
     // Its dial began before they were counted.

@@ -32,13 +32,13 @@ export class EarlyCloses {
    */
   take(side: Side, wasReset: boolean): boolean {
     const { connection } = side
-    // Most are told apart by this alone.
+    // This alone decides for most.
     if (!side.isBackend || side.bytes > 0 || side.has(flag.ended)) return false
     if (connection.state !== 'open') return false
     const unserved = this.#describe(connection)
     const ms = this.#env.loop.now - connection.connectedAt
     if (unserved === undefined || !takeEarlyClose(unserved, ms)) return false
-    // The endpoint may still be reading. Of what was said to it nothing may be lost.
+    // The endpoint may still be reading. Nothing that was sent to it may be lost.
     const { client } = connection
     // A header was written as a whole, or it was not; else it does not know who the client is.
     const isWhole = !client.holds || !side.has(flag.wroteOnce)
@@ -51,64 +51,73 @@ export class EarlyCloses {
   takeNoAnswer(connection: Connection): boolean {
     const unserved = this.#describe(connection)
     if (unserved === undefined || !takeNoAnswer(unserved)) return false
-    // Should no other serve it may answer yet, if it has heard all.
+    // Should no other serve it may answer yet, if it has received all.
     this.#leave(connection.backend, !connection.client.holds)
     return true
   }
 
   /** Another endpoint stands, or the connection is over. */
-  forget(connection: Connection): void {
-    const { lastEnd } = connection
-    if (lastEnd === undefined) return
-    connection.lastEnd = undefined
-    this.#env.fds.close(lastEnd.fd)
-    lastEnd.freePlace()
+  dropHeld(connection: Connection): void {
+    const { heldUpstream } = connection
+    if (heldUpstream === undefined) return
+    connection.heldUpstream = undefined
+    this.#env.fds.close(heldUpstream.fd)
+    heldUpstream.freePlace()
     this.#env.fds.release(1)
   }
 
   /**
-   * No other endpoint could be connected to. True: the last end is the client's to know, as what
-   * it was, and that side is the connection's again.
+   * No other endpoint could be connected to. True: the client gets the held endpoint, however that
+   * has ended, and its side is the connection's again.
    */
   restore(connection: Connection): boolean {
-    const { lastEnd, lastEndpoint } = connection
-    if (lastEnd === undefined || lastEndpoint === undefined) return false
+    const { heldUpstream, heldEndpoint } = connection
+    if (heldUpstream === undefined || heldEndpoint === undefined) return false
     const { loop, fds } = this.#env
-    if (loop.add(lastEnd.fd, this.#sides, lastEnd, allEvents) < 0) return false
-    connection.lastEnd = undefined
+    if (loop.add(heldUpstream.fd, this.#sides, heldUpstream, allEvents) < 0) return false
+    connection.heldUpstream = undefined
     fds.release(1)
-    // It is the last one, and has heard what there was to be said.
-    this.#sending.forgetSaid(connection.client)
+    // It is the last one, and has received all that there was to send.
+    this.#sending.dropReplayBuffer(connection.client)
     this.#sending.drop(connection.client)
     const { header } = connection
-    if (header !== undefined && !connection.asksTls && !lastEnd.has(flag.wroteOnce))
+    if (header !== undefined && !connection.asksTls && !heldUpstream.has(flag.wroteOnce))
       this.#sending.holdBefore(connection.client, header)
     this.#timers.set(connection, keepAliveAfterMs, loop.now)
     connection.dial = undefined
-    connection.backend = lastEnd
-    connection.endpoint = lastEndpoint
+    connection.backend = heldUpstream
+    connection.endpoint = heldEndpoint
     connection.connectedAt = loop.now
     connection.state = 'open'
-    lastEndpoint.active += 1
+    heldEndpoint.active += 1
     return true
   }
 
   #describe(connection: Connection) {
     const { service, choice, attempts, client, endpoint: backend } = connection
     if (backend === undefined) return undefined
-    const repeatable = isRepeatable(client)
-    const { bytes: told, said: kept } = client
-    const said = kept?.bytes
+    const isReplayable = canReplay(client)
+    const { bytes: clientBytes, replayBuffer } = client
+    const replayBytes = replayBuffer?.bytes
     const address = (): string => connection.peer.address
-    return { service, backend, choice, attempts, repeatable, told, said, address }
+    return {
+      service,
+      backend,
+      choice,
+      attempts,
+      isReplayable,
+      clientBytes,
+      replayBytes,
+      address,
+    }
   }
 
   /** The connection is to be dialled for once more, when its client's side has its turn. */
-  #leave(side: Side, isKept: boolean): void {
+  #leave(side: Side, isHeld: boolean): void {
     const { connection } = side
     this.#timers.clear(connection)
-    this.#setAside(side, isKept)
-    this.#sending.sayAgain(connection.client)
+    this.#holdOrClose(side, isHeld)
+    this.#sending.resend(connection.client)
     connection.backend = new Side(connection, true, -1)
     connection.endpoint = undefined
     connection.connectedAt = 0
@@ -116,21 +125,21 @@ export class EarlyCloses {
     this.#sending.again(connection.client)
   }
 
-  /** Keeping it costs a descriptor more; without one to spare the client is reset at the end. */
-  #setAside(side: Side, isKept: boolean): void {
+  /** Holding it open costs a descriptor more; without one to spare the client is reset at the end. */
+  #holdOrClose(side: Side, isHeld: boolean): void {
     const { connection } = side
     const { fds, loop } = this.#env
-    this.forget(connection)
-    if (!isKept || !fds.take(1)) {
+    this.dropHeld(connection)
+    if (!isHeld || !fds.take(1)) {
       fds.close(side.fd)
       return side.freePlace()
     }
     loop.remove(side.fd)
-    connection.lastEnd = side
-    connection.lastEndpoint = connection.endpoint
+    connection.heldUpstream = side
+    connection.heldEndpoint = connection.endpoint
   }
 }
 
-/** Whether all that was sent for a client is kept; an end alone is a question that was answered. */
-const isRepeatable = (client: Side): boolean =>
-  client.bytes === 0 ? !client.has(flag.ended) : client.said !== undefined
+/** Whether all that was sent for a client is kept; an end alone counts as a request that was answered. */
+const canReplay = (client: Side): boolean =>
+  client.bytes === 0 ? !client.has(flag.ended) : client.replayBuffer !== undefined

@@ -15,8 +15,8 @@ import type { SocketCalls } from './socket-calls.ts'
 
 /** An endpoint's connections are asked for their round-trip time so often at most. */
 const sampleMs = 1000
-const firstLookMs = 8
-const longestLookMs = 500
+const firstCheckMs = 8
+const longestCheckMs = 500
 
 /** How connections come to an end: half-closes, resets, idle limits, and the record of it. */
 export class Ending {
@@ -86,7 +86,7 @@ export class Ending {
     const { now } = this.#env.loop
     connection.deliverUntil = now + this.#env.limits.halfCloseTimeout
     if (!side.holds) return this.#deliver(connection)
-    const ms = Math.min(longestLookMs, this.#env.limits.halfCloseTimeout)
+    const ms = Math.min(longestCheckMs, this.#env.limits.halfCloseTimeout)
     this.#timers.set(connection, ms, now)
   }
 
@@ -109,11 +109,11 @@ export class Ending {
   }
 
   /** The time of a connection that is delivering may be over. */
-  lookAgain(connection: Connection): void {
+  recheck(connection: Connection): void {
     const { now } = this.#env.loop
     if (now >= connection.deliverUntil) this.#resetBoth(connection)
     else if (closedSideOf(connection).holds) {
-      this.#timers.set(connection, longestLookMs, now)
+      this.#timers.set(connection, longestCheckMs, now)
     } else this.#deliver(connection)
   }
 
@@ -172,9 +172,9 @@ export class Ending {
     if (closed.bytes === 0 || this.#sockets.unacknowledged(to.fd) === 0) {
       return this.#resetBoth(connection)
     }
-    const ms = Math.max(firstLookMs, connection.deliverLookMs * 2)
-    connection.deliverLookMs = Math.min(ms, longestLookMs)
-    this.#timers.set(connection, connection.deliverLookMs, this.#env.loop.now)
+    const ms = Math.max(firstCheckMs, connection.deliverCheckMs * 2)
+    connection.deliverCheckMs = Math.min(ms, longestCheckMs)
+    this.#timers.set(connection, connection.deliverCheckMs, this.#env.loop.now)
   }
 
   #resetBoth(connection: Connection): void {
@@ -222,11 +222,15 @@ export class Ending {
     if (cause !== '--') service.counters.countFailure(cause)
     const isWanted = observer.wants(cause)
     const { accessLines, name } = service
-    const takers = endedConnections.takers(name, cause, () => connection.peer.address)
-    if (!isWanted && accessLines === undefined && takers === undefined) return
+    const subscribers = endedConnections.subscribers(
+      name,
+      cause,
+      () => connection.peer.address,
+    )
+    if (!isWanted && accessLines === undefined && subscribers === undefined) return
     const record = recordOf(connection, loop.now)
     if (isWanted) observer.connectionClosed(record)
-    for (const taker of takers ?? []) taker.add(record)
+    for (const subscriber of subscribers ?? []) subscriber.add(record)
     accessLines?.add(record, connection, {
       all: this.#all.size - 1,
       route: service.connections - 1,
@@ -243,8 +247,8 @@ export class Ending {
     this.#idleLimits.ended(connection)
     this.#sending.drop(client)
     this.#sending.drop(backend)
-    this.#sending.forgetSaid(client)
-    this.#earlyCloses.forget(connection)
+    this.#sending.dropReplayBuffer(client)
+    this.#earlyCloses.dropHeld(connection)
     this.#close(client)
     this.#close(backend)
     this.#env.fds.release(fdsPerConnection)

@@ -8,7 +8,7 @@ import type { TcpService } from './tcp-service.ts'
 interface Watched {
   bytes: number
   movedAt: number
-  /** Bytes the kernel had not delivered at the last look. */
+  /** Bytes the kernel had not delivered at the last check. */
   unsent: number
 }
 
@@ -28,7 +28,7 @@ export class IdleLimits {
   readonly #drained = new Map<Connection, Watched & { endpoint: unknown }>()
   readonly #lifetimes: Lifetimes<Connection>
   #tickMs: number
-  #nextLook = Infinity
+  #nextCheck = Infinity
 
   constructor(env: WorkerEnv, sockets: SocketCalls) {
     this.#env = env
@@ -85,9 +85,9 @@ export class IdleLimits {
     this.#lifetimes.ended(connection)
   }
 
-  /** Milliseconds until the next look. */
+  /** Milliseconds until the next check. */
   wait(now: number): number {
-    return Math.min(Math.max(this.#nextLook - now, 0), this.#lifetimes.wait(now))
+    return Math.min(Math.max(this.#nextCheck - now, 0), this.#lifetimes.wait(now))
   }
 
   /** Connections that have lasted as long as they may. */
@@ -100,7 +100,7 @@ export class IdleLimits {
    * is because their endpoint is drained.
    */
   *overdue(now: number): Generator<readonly [side: Side, isDrained: boolean]> {
-    if (now < this.#nextLook) return
+    if (now < this.#nextCheck) return
     const { limits, signs } = this.#env
     for (const [connection, watched] of this.#halfClosed) {
       signs.beat()
@@ -125,12 +125,12 @@ export class IdleLimits {
         yield [connection.client, true]
     }
     const isDone = this.#halfClosed.size + this.#open.size + this.#drained.size === 0
-    this.#nextLook = isDone ? Infinity : now + this.#tickMs
+    this.#nextCheck = isDone ? Infinity : now + this.#tickMs
   }
 
   #watched(connection: Connection): Watched {
     const { now } = this.#env.loop
-    this.#nextLook = Math.min(this.#nextLook, now + this.#tickMs)
+    this.#nextCheck = Math.min(this.#nextCheck, now + this.#tickMs)
     return { bytes: bytesOf(connection), movedAt: now, unsent: 0 }
   }
 

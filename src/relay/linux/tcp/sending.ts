@@ -61,28 +61,29 @@ export class Sending {
 
   /**
    * Keeps a copy of the first `count` bytes of the buffer, which were read from a side, if with
-   * what was said before they are at most `most`; else nothing is kept any more.
+   * what was buffered before they are at most `most`; else the replay buffer is dropped.
    */
-  remember(from: Side, count: number, most: number): void {
-    const { said } = from
-    if (said === undefined) return
-    if (said.length + count > most) return this.forgetSaid(from)
-    const before = said.capacity
-    said.add(this.buffer.bytes.subarray(0, count))
-    this.#env.signs.hold(said.capacity - before)
+  bufferForReplay(from: Side, count: number, most: number): void {
+    const { replayBuffer } = from
+    if (replayBuffer === undefined) return
+    if (replayBuffer.length + count > most) return this.dropReplayBuffer(from)
+    const before = replayBuffer.capacity
+    replayBuffer.add(this.buffer.bytes.subarray(0, count))
+    this.#env.signs.hold(replayBuffer.capacity - before)
   }
 
-  forgetSaid(from: Side): void {
-    if (from.said === undefined) return
-    this.#env.signs.hold(-from.said.capacity)
-    from.said = undefined
+  dropReplayBuffer(from: Side): void {
+    if (from.replayBuffer === undefined) return
+    this.#env.signs.hold(-from.replayBuffer.capacity)
+    from.replayBuffer = undefined
   }
 
-  /** To another endpoint: what the side holds is all that it has said. */
-  sayAgain(from: Side): void {
-    const { said } = from
+  /** To another endpoint: the side holds its whole replay buffer again. */
+  resend(from: Side): void {
+    const { replayBuffer } = from
     this.drop(from)
-    if (said !== undefined && said.length > 0) this.#keep(from, copyOf(said.bytes))
+    if (replayBuffer !== undefined && replayBuffer.length > 0)
+      this.#keep(from, copyOf(replayBuffer.bytes))
   }
 
   /** A header goes before what the side holds. */

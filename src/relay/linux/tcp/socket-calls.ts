@@ -33,11 +33,11 @@ const lengthAt = Math.max(2 * sockaddrSize, Math.ceil(tcpInfo.size / 4) * 4)
 /** What the kernel says of a TCP socket, and the options that it is given (tcp(7)). */
 export class SocketCalls {
   readonly #calls: Syscalls
-  readonly #answer: NativeMemory
+  readonly #result: NativeMemory
 
   constructor(calls: Syscalls) {
     this.#calls = calls
-    this.#answer = calls.allocate(lengthAt + 4)
+    this.#result = calls.allocate(lengthAt + 4)
   }
 
   /** Bytes written that the peer has not acknowledged. */
@@ -51,7 +51,7 @@ export class SocketCalls {
 
   /** SO_ERROR as an errno, and taken from it: 0 for none. */
   error(fd: number): number {
-    return this.#option(fd, SOL_SOCKET, SO_ERROR) ? (this.#answer.words[0] ?? 0) : 0
+    return this.#option(fd, SOL_SOCKET, SO_ERROR) ? (this.#result.words[0] ?? 0) : 0
   }
 
   /**
@@ -61,7 +61,7 @@ export class SocketCalls {
    */
   sendRoom(fd: number): number {
     if (!this.#option(fd, SOL_SOCKET, SO_SNDBUF)) return 0
-    const size = this.#answer.words[0] ?? 0
+    const size = this.#result.words[0] ?? 0
     const queued = this.#queued(fd, SIOCOUTQ)
     return queued < 0 ? 0 : Math.min(Math.max(0, size - queued), mostSendRoom)
   }
@@ -73,10 +73,10 @@ export class SocketCalls {
 
   /** The same with its port, which is 0 then. */
   localEnd(fd: number): AddressPort {
-    this.#answer.words[lengthAt / 4] = sockaddrSize
-    const { address } = this.#answer
+    this.#result.words[lengthAt / 4] = sockaddrSize
+    const { address } = this.#result
     const result = this.#calls.getsockname(fd, address, address + lengthAt)
-    return result < 0 ? { address: '', port: 0 } : readSockaddr(this.#answer, 0)
+    return result < 0 ? { address: '', port: 0 } : readSockaddr(this.#result, 0)
   }
 
   /**
@@ -88,7 +88,7 @@ export class SocketCalls {
     if (!isSteered) return local
     const level = local.address.includes('.') ? IPPROTO_IP : IPPROTO_IPV6
     const isThere = this.#option(fd, level, SO_ORIGINAL_DST, sockaddrSize)
-    return isThere ? readSockaddr(this.#answer, 0) : local
+    return isThere ? readSockaddr(this.#result, 0) : local
   }
 
   /** By which each endpoint is told who the client is, made once; undefined where it is not. */
@@ -109,7 +109,7 @@ export class SocketCalls {
    * open connects it to itself (RFC 9293, 3.5).
    */
   isSelfConnected(fd: number): boolean {
-    const { address, bytes, words } = this.#answer
+    const { address, bytes, words } = this.#result
     bytes.fill(0)
     words[lengthAt / 4] = sockaddrSize
     this.#calls.getsockname(fd, address, address + lengthAt)
@@ -121,7 +121,7 @@ export class SocketCalls {
   /** Smoothed round-trip time in microseconds, and segments sent again; undefined if unknown. */
   roundTrip(fd: number): { rttUs: number; retransmits: number } | undefined {
     if (!this.#option(fd, IPPROTO_TCP, TCP_INFO, tcpInfo.size)) return undefined
-    const { view } = this.#answer
+    const { view } = this.#result
     return {
       rttUs: view.getUint32(tcpInfo.rtt, true),
       retransmits: view.getUint32(tcpInfo.totalRetransmits, true),
@@ -131,7 +131,7 @@ export class SocketCalls {
   /** Milliseconds since data came from the peer; undefined where it is not known. */
   sinceReceived(fd: number): number | undefined {
     if (!this.#option(fd, IPPROTO_TCP, TCP_INFO, tcpInfo.size)) return undefined
-    return this.#answer.view.getUint32(tcpInfo.lastDataReceived, true)
+    return this.#result.view.getUint32(tcpInfo.lastDataReceived, true)
   }
 
   /**
@@ -142,7 +142,7 @@ export class SocketCalls {
     const isKnown =
       this.#option(fd, IPPROTO_IPV6, IPV6_MULTICAST_HOPS) ||
       this.#option(fd, IPPROTO_IP, IP_MULTICAST_TTL)
-    return isKnown ? (this.#answer.words[0] ?? 0) : 0
+    return isKnown ? (this.#result.words[0] ?? 0) : 0
   }
 
   /** Of what it sends. A unix socket has none. */
@@ -151,26 +151,26 @@ export class SocketCalls {
   }
 
   /** Whether it says with which TTL each datagram comes, from now on. */
-  tellTtl(fd: number): boolean {
+  reportTtl(fd: number): boolean {
     return this.#set(fd, IPV6_RECVHOPLIMIT, IP_RECVTTL, 1)
   }
 
   /** Switches Nagle's algorithm off. */
   noDelay(fd: number): void {
-    this.#answer.words[0] = 1
-    this.#calls.setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, this.#answer.address, 4)
+    this.#result.words[0] = 1
+    this.#calls.setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, this.#result.address, 4)
   }
 
   /** Bytes in a queue of it, or -errno. */
   #queued(fd: number, request: number): number {
-    const { address, words } = this.#answer
+    const { address, words } = this.#result
     const result = this.#calls.ioctl(fd, request, address)
     return result < 0 ? result : (words[0] ?? 0)
   }
 
   /** An option of IPv6, or of IPv4 where the socket is of that. */
   #set(fd: number, ofIpv6: number, ofIpv4: number, value: number): boolean {
-    const { address, words } = this.#answer
+    const { address, words } = this.#result
     words[0] = value
     const set = (level: number, name: number): boolean =>
       this.#calls.setsockopt(fd, level, name, address, 4) >= 0
@@ -179,7 +179,7 @@ export class SocketCalls {
 
   /** Whether the kernel has answered. */
   #option(fd: number, level: number, name: number, size = 4): boolean {
-    const { address, words } = this.#answer
+    const { address, words } = this.#result
     words[lengthAt / 4] = size
     return this.#calls.getsockopt(fd, level, name, address, address + lengthAt) >= 0
   }

@@ -45,7 +45,7 @@ export interface Before {
 }
 
 /** Connections that last so long have their endpoint's round-trip time looked at so often. */
-const lookMs = 60_000
+const checkMs = 60_000
 const tickMs = 8
 
 /**
@@ -194,9 +194,9 @@ export class TcpConnections implements EventSource<Side> {
     if (cut === undefined && spec.paused !== true) return
     for (const connection of this.#all) {
       if (connection.service !== service) continue
-      const { dial, endpoint, lastEnd, lastEndpoint } = connection
-      if (lastEnd !== undefined && cut?.has(lastEndpoint?.key ?? ''))
-        this.#earlyCloses.forget(connection)
+      const { dial, endpoint, heldUpstream, heldEndpoint } = connection
+      if (heldUpstream !== undefined && cut?.has(heldEndpoint?.key ?? ''))
+        this.#earlyCloses.dropHeld(connection)
       if (dial !== undefined && spec.paused === true) dial.pause()
       else if (endpoint !== undefined && cut?.has(endpoint.key))
         this.#ending.kill(connection, 'DD', cut.detailOf(endpoint.key))
@@ -283,10 +283,10 @@ export class TcpConnections implements EventSource<Side> {
     this.#env.signs.beat()
     try {
       if (connection.state === 'dialling') connection.dial?.timer()
-      else if (connection.state === 'delivering') this.#ending.lookAgain(connection)
+      else if (connection.state === 'delivering') this.#ending.recheck(connection)
       else if (connection.state !== 'open') return
       else if (connection.awaitsAnswer) this.#unanswered(connection)
-      else this.#lasts(connection)
+      else this.#confirmServing(connection)
     } catch (error) {
       this.#ending.failed(connection, error)
     }
@@ -298,14 +298,14 @@ export class TcpConnections implements EventSource<Side> {
     this.#timers.set(connection, keepAliveAfterMs, this.#env.loop.now)
   }
 
-  #lasts(connection: Connection): void {
+  #confirmServing(connection: Connection): void {
     const { backend, connectedAt } = connection
     const { now } = this.#env.loop
     // The client's socket has it from the listening one.
-    if (now - connectedAt < lookMs && backend.fd >= 0) this.#keepAlive.set(backend.fd)
-    this.#copying.lasts(connection)
+    if (now - connectedAt < checkMs && backend.fd >= 0) this.#keepAlive.set(backend.fd)
+    this.#copying.confirmServing(connection)
     this.#ending.sampleRoundTrip(connection, false)
-    this.#timers.set(connection, lookMs, now)
+    this.#timers.set(connection, checkMs, now)
   }
 
   #endIdle(now: number): void {

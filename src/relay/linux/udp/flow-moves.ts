@@ -20,7 +20,7 @@ export class FlowMoves implements EventSource<undefined> {
   /** By listener. */
   readonly #waiting = new Map<object, MovableFlow[]>()
   #left = mostInATurn
-  #isAsked = false
+  #isQueued = false
 
   constructor(loop: EventLoop) {
     this.#loop = loop
@@ -42,7 +42,7 @@ export class FlowMoves implements EventSource<undefined> {
   }
 
   ready(): void {
-    this.#isAsked = false
+    this.#isQueued = false
     this.#run()
   }
 
@@ -52,14 +52,14 @@ export class FlowMoves implements EventSource<undefined> {
   #run(): void {
     for (const [listener, flows] of this.#waiting) {
       for (; this.#left > 0 && flows.length > 0; this.#left -= 1) move(flows.pop())
-      if (flows.length > 0) return this.#askAgain()
+      if (flows.length > 0) return this.#queue()
       this.#waiting.delete(listener)
     }
   }
 
-  #askAgain(): void {
-    if (this.#isAsked) return
-    this.#isAsked = true
+  #queue(): void {
+    if (this.#isQueued) return
+    this.#isQueued = true
     this.#loop.again(this, undefined)
   }
 }

@@ -1,7 +1,7 @@
 import type { Choice } from '../../front.ts'
 import { Place } from '../../flow-ages.ts'
 import { isShortage, isUnreachable } from '../../flow-errors.ts'
-import { restMs } from '../../listener-endpoints.ts'
+import { cooldownMs } from '../../listener-endpoints.ts'
 import type { Bind, DropReason } from '../../relay.ts'
 import { errno, errnoName } from '../../../ffi/errno.ts'
 import type { WorkerBackend } from '../worker/worker-backend.ts'
@@ -26,7 +26,7 @@ const mostInterrupts = 3
 /**
  * The datagrams between one client address:port and one endpoint. Each flow has a
  * connected socket of its own: its port tells replies apart, and only a connected socket
- * hears of a refusal (ICMP port unreachable, udp(7)).
+ * gets a refusal (ICMP port unreachable, udp(7)).
  */
 export class UdpFlow
   implements WorkerFlow, MovableFlow, TableFlow, ReplyTo, Keeper, SocketUser
@@ -57,8 +57,8 @@ export class UdpFlow
   #fd = -1
   #backend: WorkerBackend | undefined
   /** Of its endpoint: whether anything has been sent there, and has come from there. */
-  #asked = false
-  #heard = false
+  #hasRequest = false
+  #hasReply = false
   #refusedBy: Set<string> | undefined
 
   constructor(
@@ -102,7 +102,7 @@ export class UdpFlow
       if (sent > 0) {
         counters.add('datagramsToBackend', sent)
         counters.add('bytesToBackend', bytesOf(shared, at, at + sent))
-        // Why the others were left is said only when the first of them is tried alone.
+        // Why the others were left is returned only when the first of them is tried alone.
         limit = at + sent < limit ? at + sent + 1 : end
         at += sent
         last = at - 1
@@ -118,7 +118,7 @@ export class UdpFlow
         at = from
         limit = end
         last = -1
-      } else if (stumbled !== at && (isHeardOf(sent) || sent === -errno.EPERM)) {
+      } else if (stumbled !== at && (isReportedLater(sent) || sent === -errno.EPERM)) {
         // An earlier one's fault stands in the way once; its own does so again.
         if (sent !== -errno.EPERM) counters.countDrop('send-failed')
         stumbled = at
@@ -131,7 +131,7 @@ export class UdpFlow
       }
     }
     if (last < 0) return
-    this.#asked = true
+    this.#hasRequest = true
     kept.keep(this, incoming, last)
   }
 
@@ -141,14 +141,14 @@ export class UdpFlow
     if (this.version !== version) {
       const before = this.#fd
       this.reconsider()
-      // What an endpoint says that is not the flow's any more is not passed on.
+      // What comes from an endpoint that is not the flow's any more is not passed on.
       if (this.#fd !== before) return
     }
     const count = shared.replies.receive(this.#fd, this.socket, this)
     if (count < 0) return this.#unreadable(count)
     if (this.answered) flows.touched(this)
     else flows.answered(this)
-    if (!this.#heard) this.#hear()
+    if (!this.#hasReply) this.#firstReply()
     if (this.#refusedBy !== undefined) this.#refusedBy = undefined
   }
 
@@ -210,14 +210,14 @@ export class UdpFlow
   }
 
   unanswered(): void {
-    if (this.#backend !== undefined && this.#asked) {
+    if (this.#backend !== undefined && this.#hasRequest) {
       this.#service.unanswered(this.#backend, this.client, this.touchedAt)
     }
     this.#end(false)
   }
 
-  #hear(): void {
-    this.#heard = true
+  #firstReply(): void {
+    this.#hasReply = true
     if (this.#backend !== undefined) this.#service.answered(this.#backend, this.client)
   }
 
@@ -245,8 +245,8 @@ export class UdpFlow
     const { sockets } = this.#service.shared
     backend.active += 1
     this.#backend = backend
-    this.#asked = false
-    this.#heard = false
+    this.#hasRequest = false
+    this.#hasReply = false
     this.#service.counters.add('dialAttempts', 1)
     const fd = sockets.open(backend, this.ttl)
     if (fd < 0) return fd
@@ -264,7 +264,7 @@ export class UdpFlow
   }
 
   #blame(backend: WorkerBackend): void {
-    this.#service.failed(backend, restMs.refused, 'refused, or out of reach')
+    this.#service.failed(backend, cooldownMs.refused, 'refused, or out of reach')
     this.#refusedBy ??= new Set()
     this.#refusedBy.add(backend.key)
   }
@@ -290,7 +290,7 @@ export class UdpFlow
     const sent = shared.kept.send(this.#fd, this)
     if (sent < 0) counters.countDrop('send-failed')
     else {
-      this.#asked = true
+      this.#hasRequest = true
       counters.add('datagramsToBackend', 1)
       counters.add('bytesToBackend', sent)
     }
@@ -303,7 +303,7 @@ export class UdpFlow
     if (isUnreachable(code)) {
       this.#refused(true, 0)
     } else if (isShortage(code)) {
-      this.#service.shared.sockets.rest(this.#fd)
+      this.#service.shared.sockets.pause(this.#fd)
     } else {
       // Any other error of a connected socket cost a datagram.
       this.#service.counters.countDrop('send-failed')
@@ -318,8 +318,8 @@ const bytesOf = ({ incoming }: UdpShared, first: number, end: number): number =>
 }
 
 /**
- * What the network may say of a datagram after it has left (icmp(7)): the next call on its
+ * What the network may report of a datagram after it has left (icmp(7)): the next call on its
  * socket returns it.
  */
-const isHeardOf = (result: number): boolean =>
+const isReportedLater = (result: number): boolean =>
   result === -errno.EMSGSIZE || result === -errno.ENOPROTOOPT || result === -errno.EPROTO

@@ -120,8 +120,8 @@ class ListeningSocket implements FlowSocket, SocketUser {
   readonly flows: FlowTable<UdpFlow>
   readonly #service: UdpService
   readonly #isWildcard: boolean
-  /** It is said with which TTL datagrams come: once there are many flows. */
-  #tellsTtl = false
+  /** Datagrams come with their TTL: once there are many flows. */
+  #reportsTtl = false
   /** In a row; and at how many the next is reported. */
   #failures = 0
   #reportedAt = mostFailures
@@ -152,7 +152,11 @@ class ListeningSocket implements FlowSocket, SocketUser {
   ready(): void {
     const { incoming, incomingShare } = this.#service.shared
     const { most } = incomingShare
-    const count = incoming.receiveNamed(this.fd, this.#isWildcard || this.#tellsTtl, most)
+    const count = incoming.receiveNamed(
+      this.fd,
+      this.#isWildcard || this.#reportsTtl,
+      most,
+    )
     if (count < 0) return this.#unreadable(count)
     this.#failures = 0
     incomingShare.spend(count)
@@ -196,7 +200,7 @@ class ListeningSocket implements FlowSocket, SocketUser {
 
   /**
    * It is the next endpoint's turn, by the client's flow to that or by another one: a client has one for each
-   * endpoint, each with a socket that hears of refusals and replies, and the current one is found first.
+   * endpoint, each with a socket that gets refusals and replies, and the current one is found first.
    */
   #spread(spent: UdpFlow, slot: number): UdpFlow | undefined {
     const { balancer, shared, spread } = this.#service
@@ -239,8 +243,8 @@ class ListeningSocket implements FlowSocket, SocketUser {
 
   #ttlAt(slot: number): number {
     const { flows, shared } = this.#service
-    if (this.#tellsTtl) return shared.incoming.ttlAt(slot)
-    this.#tellsTtl = flows.size >= fewFlows && shared.sockets.options.tellTtl(this.fd)
+    if (this.#reportsTtl) return shared.incoming.ttlAt(slot)
+    this.#reportsTtl = flows.size >= fewFlows && shared.sockets.options.reportTtl(this.fd)
     return 0
   }
 
@@ -278,7 +282,7 @@ class ListeningSocket implements FlowSocket, SocketUser {
 
   #unreadable(result: number): void {
     if (result === -errno.EAGAIN || result === -errno.EINTR) return
-    this.#service.shared.sockets.rest(this.fd)
+    this.#service.shared.sockets.pause(this.fd)
     this.#failures += 1
     // A shortage passes. What doesn't is reported, ever less often.
     if (this.#failures < this.#reportedAt) return

@@ -24,7 +24,7 @@ export interface SocketUser {
 }
 
 /** So long a socket is left alone that can't be read for want of memory. */
-const restMs = 10
+const pauseMs = 10
 
 /** All UDP sockets of a worker: those of flows are opened and closed here, and all are watched. */
 export class UdpSockets implements EventSource<SocketUser> {
@@ -33,8 +33,8 @@ export class UdpSockets implements EventSource<SocketUser> {
   readonly #loop: EventLoop
   readonly #address: NativeMemory
   readonly options: SocketCalls
-  /** Descriptors of those that rest. */
-  readonly #resting = new Set<number>()
+  /** Descriptors of those that are paused. */
+  readonly #paused = new Set<number>()
 
   constructor({ calls, fds, loop }: WorkerEnv) {
     this.#calls = calls
@@ -60,7 +60,7 @@ export class UdpSockets implements EventSource<SocketUser> {
   }
 
   close(fd: number): void {
-    if (this.#resting.size > 0) this.#resting.delete(fd)
+    if (this.#paused.size > 0) this.#paused.delete(fd)
     this.#fds.close(fd)
   }
 
@@ -71,15 +71,16 @@ export class UdpSockets implements EventSource<SocketUser> {
 
   /** For one that stays open. */
   unwatch(fd: number): void {
-    if (this.#resting.size > 0) this.#resting.delete(fd)
+    if (this.#paused.size > 0) this.#paused.delete(fd)
     this.#loop.remove(fd)
   }
 
   /** Not `ready` for a while: it would be so in every turn, and to no avail. */
-  rest(fd: number): void {
+  pause(fd: number): void {
     this.#loop.modify(fd, 0)
-    if (this.#resting.size === 0) this.#loop.clock.setTimeout(() => this.#wake(), restMs)
-    this.#resting.add(fd)
+    if (this.#paused.size === 0)
+      this.#loop.clock.setTimeout(() => this.#resume(), pauseMs)
+    this.#paused.add(fd)
   }
 
   ready(user: SocketUser): void {
@@ -90,9 +91,9 @@ export class UdpSockets implements EventSource<SocketUser> {
     user.failed(error)
   }
 
-  #wake(): void {
-    for (const fd of this.#resting) this.#loop.modify(fd, EPOLLIN)
-    this.#resting.clear()
+  #resume(): void {
+    for (const fd of this.#paused) this.#loop.modify(fd, EPOLLIN)
+    this.#paused.clear()
   }
 
   #sockaddrOf({ address, port }: WorkerBackend): Uint8Array {

@@ -5,8 +5,8 @@ import type { Descriptors } from '../shared/descriptors.ts'
 /** Each TCP connection holds one descriptor for the client and one for the backend. */
 export const fdsPerConnection = 2
 
-/** How often a paused worker looks whether others have given descriptors back. */
-export const lookAgainMs = 50
+/** How often a paused worker checks whether others have given descriptors back. */
+export const recheckMs = 50
 
 /**
  * A worker's descriptors: the budget they come from, and closing them. Near its end the
@@ -54,7 +54,7 @@ export class FdAccount {
 
   release(count: number): void {
     this.#descriptors.release(count)
-    if (this.#exhausted) this.lookAgain()
+    if (this.#exhausted) this.recheck()
   }
 
   /** The kernel said EMFILE, ENFILE or ENOBUFS before the budget's end. */
@@ -66,7 +66,7 @@ export class FdAccount {
   }
 
   /** Goes on accepting if there is room, which others may have made. */
-  lookAgain(): void {
+  recheck(): void {
     if (!this.#exhausted || !this.#descriptors.has(this.#comfortable)) return
     this.#exhausted = false
     this.#descriptors.wait(false)

@@ -47,12 +47,12 @@ export class ListenerState extends ListenerEndpoints<WorkerBackend> {
         const isListed = this.listedAt(endpoint.key) === known
         if (known !== undefined && !isListed) known.attach(memory, slot)
         const counts = spec.retry?.expectsReplies === true
-        const replies = backend.replies ?? memory.restPages.repliesOf(slot)
+        const replies = backend.replies ?? memory.endpointState.repliesOf(slot)
         backend.replies = counts ? replies : undefined
-        const doubts = backend.doubts ?? memory.restPages.doubtsOf(slot)
+        const doubts = backend.doubts ?? memory.endpointState.doubtsOf(slot)
         backend.doubts = countsUnserved(spec) ? doubts : undefined
         const slowly = (spec.balance?.slowStartMs ?? 0) > 0
-        const recovery = backend.recovery ?? memory.restPages.recoveryOf(slot)
+        const recovery = backend.recovery ?? memory.endpointState.recoveryOf(slot)
         backend.recovery = slowly ? recovery : undefined
         return backend
       },
@@ -63,7 +63,7 @@ export class ListenerState extends ListenerEndpoints<WorkerBackend> {
     }
   }
 
-  protected override tellAllFailed(): void {
+  protected override reportAllFailed(): void {
     this.#env.observer.allFailed(this.#name)
   }
 

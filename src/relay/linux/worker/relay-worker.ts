@@ -3,7 +3,7 @@ import { NodeClientSet } from '../../node-clients.ts'
 import { counterCell } from '../../counters.ts'
 import { OwnBinds } from '../../own-binds.ts'
 import type { Bind } from '../../relay.ts'
-import { type Answerers, answerTo, notThere } from '../../questions.ts'
+import { type QueryHandlers, handleQuery, notListening } from '../../queries.ts'
 import { Outbox } from '../../remote/outbox.ts'
 import { EPOLLIN } from '../../../ffi/constants.ts'
 import { systemError } from '../../../ffi/errno.ts'
@@ -11,7 +11,7 @@ import { EventLoop, type EventSource } from '../event-loop.ts'
 import type { ListenerOrder, Order, Report, WorkerCall, WorkerSetup } from '../orders.ts'
 import { Descriptors } from '../shared/descriptors.ts'
 import { monotonicClock } from '../shared/monotonic.ts'
-import { RestPages } from '../shared/rest-pages.ts'
+import { SharedEndpointState } from '../shared/shared-endpoint-state.ts'
 import { endpointCell, StatsPages } from '../shared/stats-pages.ts'
 import { WorkerSigns } from '../shared/worker-signs.ts'
 import type { StructLayout } from '../../../ffi/struct-layout.ts'
@@ -21,7 +21,7 @@ import { TcpConnections } from '../tcp/tcp-connections.ts'
 import { TcpListener } from '../tcp/tcp-listener.ts'
 import { UdpListener } from '../udp/udp-listener.ts'
 import { newUdpShared, type UdpShared } from '../udp/udp-shared.ts'
-import { FdAccount, lookAgainMs } from './fd-account.ts'
+import { FdAccount, recheckMs } from './fd-account.ts'
 import type { ListenerOwner, PortListener } from './port-listener.ts'
 import type { WorkerEnv } from './worker-backend.ts'
 import { WorkerQueues } from './worker-queues.ts'
@@ -36,7 +36,7 @@ export interface RelayWorkerDeps {
   readonly post: (report: Report) => void
 }
 
-const filled = <P extends StatsPages | RestPages>(
+const filled = <P extends StatsPages | SharedEndpointState>(
   pages: P,
   given: readonly SharedArrayBuffer[],
 ): P => {
@@ -55,13 +55,13 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
   readonly #accepting: Accepting
   readonly #udp: UdpShared
   readonly #listeners = new Map<number, PortListener>()
-  readonly #answerers: Answerers = {
+  readonly #queryHandlers: QueryHandlers = {
     connections: query => this.#connections.page(query),
     'close-connections': ids => this.#connections.close(ids),
-    ended: query => this.#env.endedConnections.look(query),
+    ended: query => this.#env.endedConnections.poll(query),
     explain: query => {
       const all = [...this.#listeners.values()]
-      return all.find(({ id }) => id === query.listener)?.explain(query) ?? notThere
+      return all.find(({ id }) => id === query.listener)?.explain(query) ?? notListening
     },
   }
   readonly #woken: NativeMemory
@@ -76,7 +76,7 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
     const signs = new WorkerSigns(setup.signs)
     const loop = new EventLoop(calls, layout, monotonicClock(), {
       beat: () => signs.beat(),
-      rest: () => signs.rest(),
+      idle: () => signs.markIdle(),
     })
     const nodeClients = new NodeClientSet()
     this.#ownBinds = new OwnBinds(nodeClients)
@@ -96,7 +96,7 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
       queues: new WorkerQueues(calls, setup.thread, setup.wakeFds),
       listenerPages: filled(new StatsPages(counterCell.count), setup.listenerPages),
       endpointPages: filled(new StatsPages(endpointCell.count), setup.endpointPages),
-      restPages: filled(new RestPages(), setup.restPages),
+      endpointState: filled(new SharedEndpointState(), setup.endpointStatePages),
       signs,
       nodeClients,
       observer: this.#outbox,
@@ -116,7 +116,7 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
     post({ kind: 'ready', self: null })
   }
 
-  /** False when the main thread has said that it is over. */
+  /** False when the main thread has ordered it to exit. */
   get isRunning(): boolean {
     return !this.#isOver
   }
@@ -168,8 +168,8 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
         return this.#env.listenerPages.take(order.page)
       case 'endpoint-page':
         return this.#env.endpointPages.take(order.page)
-      case 'rest-page':
-        return this.#env.restPages.take(order.page)
+      case 'endpoint-state-page':
+        return this.#env.endpointState.take(order.page)
       case 'listener':
         return this.#update(order)
       case 'open':
@@ -205,13 +205,13 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
     try {
       switch (call.kind) {
         case 'mark':
-          return this.#answer(id, null)
+          return this.#reply(id, null)
         case 'accept-queued':
-          return this.#answer(id, this.#accepting.acceptQueued())
+          return this.#reply(id, this.#accepting.acceptQueued())
         case 'kill':
-          return this.#answer(id, this.#kill())
-        case 'ask':
-          return this.#answer(id, answerTo(this.#answerers, call.question, call.asked))
+          return this.#reply(id, this.#kill())
+        case 'query':
+          return this.#reply(id, handleQuery(this.#queryHandlers, call.name, call.params))
         case 'stop-accepting':
           this.#stopAccepting(id)
       }
@@ -221,7 +221,7 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
   }
 
   /** What happened before the answer is known before it. */
-  #answer(id: number, result: unknown): void {
+  #reply(id: number, result: unknown): void {
     this.#outbox.flush()
     this.#deps.post({ kind: 'done', id, result })
   }
@@ -257,16 +257,16 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
     for (const listener of this.#listeners.values()) listener.pause(paused)
     const { used, limit } = this.#descriptors
     this.#outbox.acceptPaused(paused, used, limit)
-    if (paused) this.#lookAgain()
+    if (paused) this.#recheck()
   }
 
   /** Others may have given descriptors back, of which there is no event. */
-  #lookAgain(): void {
+  #recheck(): void {
     const { loop, fds } = this.#env
     loop.clock.setTimeout(() => {
-      fds.lookAgain()
-      if (fds.exhausted) this.#lookAgain()
-    }, lookAgainMs)
+      fds.recheck()
+      if (fds.exhausted) this.#recheck()
+    }, recheckMs)
   }
 
   #stopAccepting(call: number): void {
@@ -285,6 +285,6 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
     const call = this.#stopCall
     if (call === undefined || this.#connections.count > 0) return
     this.#stopCall = undefined
-    this.#answer(call, null)
+    this.#reply(call, null)
   }
 }

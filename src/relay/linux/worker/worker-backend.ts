@@ -1,7 +1,7 @@
 import { type Cell, OwnCell } from '../../../balance/cell.ts'
 import type { Doubts } from '../../../balance/doubts.ts'
 import type { Replies } from '../../../balance/replies.ts'
-import { noRest, type Rest, type Recovery } from '../../../balance/resting.ts'
+import { noCooldown, type Cooldown, type Recovery } from '../../../balance/cooldown.ts'
 import type { Backend } from '../../front.ts'
 import type { RelayEndpoint, RelayLimits } from '../../relay.ts'
 import type { EndpointPlaces } from '../../shared-places.ts'
@@ -11,17 +11,17 @@ import type { NodeClientSet } from '../../node-clients.ts'
 import type { Outbox } from '../../remote/outbox.ts'
 import type { EventLoop } from '../event-loop.ts'
 import type { Syscalls } from '../../../ffi/syscalls.ts'
-import type { RestPages } from '../shared/rest-pages.ts'
+import type { SharedEndpointState } from '../shared/shared-endpoint-state.ts'
 import type { WorkerSigns } from '../shared/worker-signs.ts'
 import type { FdAccount } from './fd-account.ts'
 import type { WorkerQueues } from './worker-queues.ts'
 
-/** Where figures and rests of endpoints are, by slot. */
-type EndpointMemory = Pick<WorkerEnv, 'endpointPages' | 'restPages'>
+/** Where figures and cooldowns of endpoints are, by slot. */
+type EndpointMemory = Pick<WorkerEnv, 'endpointPages' | 'endpointState'>
 
 /**
  * An endpoint in a worker; one object as long as it stays listed, and its connections hold
- * it longer. Its figures and its rest lie in shared memory while it is listed.
+ * it longer. Its figures and its cooldown lie in shared memory while it is listed.
  */
 export class WorkerBackend implements Backend {
   readonly key: string
@@ -41,11 +41,11 @@ export class WorkerBackend implements Backend {
   sampledAt = -Infinity
   #figures: Float64Array
   #start: number
-  #rest: Cell<Rest>
+  #cooldown: Cell<Cooldown>
 
   constructor(
     { key, address, port, tier, weight }: RelayEndpoint,
-    { endpointPages, restPages }: EndpointMemory,
+    { endpointPages, endpointState }: EndpointMemory,
     slot: number,
   ) {
     this.key = key
@@ -55,11 +55,11 @@ export class WorkerBackend implements Backend {
     this.weight = weight
     this.#figures = endpointPages.pageOf(slot)
     this.#start = endpointPages.offsetOf(slot)
-    this.#rest = restPages.of(slot)
+    this.#cooldown = endpointState.cooldownOf(slot)
   }
 
-  get rest(): Cell<Rest> {
-    return this.#rest
+  get cooldown(): Cell<Cooldown> {
+    return this.#cooldown
   }
 
   get active(): number {
@@ -82,8 +82,8 @@ export class WorkerBackend implements Backend {
     this.#write(cell.failures, count)
   }
 
-  /** The main thread looks at `rest`. */
-  readonly resting = false
+  /** The main thread reads `cooldown`. */
+  readonly coolingDown = false
 
   /** What the kernel says of one of its connections; see `endpointCell`. */
   sampled(now: number, rttUs: number, retransmits: number): void {
@@ -93,12 +93,12 @@ export class WorkerBackend implements Backend {
   }
 
   /** Listed again, after `detach`. */
-  attach({ endpointPages, restPages }: EndpointMemory, slot: number): void {
+  attach({ endpointPages, endpointState }: EndpointMemory, slot: number): void {
     const own = this.#figures
     this.#figures = endpointPages.pageOf(slot)
     this.#start = endpointPages.offsetOf(slot)
     this.#figures.set(own, this.#start)
-    this.#rest = restPages.of(slot)
+    this.#cooldown = endpointState.cooldownOf(slot)
   }
 
   /** No longer listed: the slot is going to be another's, but connections still count here. */
@@ -107,7 +107,7 @@ export class WorkerBackend implements Backend {
     this.#figures.fill(0, this.#start, this.#start + cell.count)
     this.#figures = own
     this.#start = 0
-    this.#rest = new OwnCell(noRest)
+    this.#cooldown = new OwnCell(noCooldown)
     this.replies = undefined
     this.doubts = undefined
     this.recovery = undefined
@@ -135,14 +135,14 @@ export interface WorkerEnv {
   readonly listenerPages: StatsPages
   readonly endpointPages: StatsPages
   /** All workers' own. */
-  readonly restPages: RestPages
+  readonly endpointState: SharedEndpointState
   readonly signs: WorkerSigns
   readonly nodeClients: NodeClientSet
   readonly observer: Pick<
     Outbox,
     'wants' | 'connectionClosed' | 'accessLines' | 'lastError' | 'allFailed' | 'fault'
   >
-  /** For who looks at connections as they end. */
+  /** For subscribers to connections that end. */
   readonly endedConnections: EndedConnections
   /** Whether a UDP listener of this relay is bound to this address and port. */
   isOwn(address: string, port: number): boolean

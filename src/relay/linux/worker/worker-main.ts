@@ -10,7 +10,7 @@ import { RelayWorker } from './relay-worker.ts'
  */
 const mostMs = 500
 /** The same while there is nothing to do: for the end of the process it is woken. */
-const restMs = 10_000
+const longestWaitMs = 10_000
 
 const port = parentPort
 const layout = structLayout()
@@ -37,7 +37,7 @@ const worker = new RelayWorker({
 
 const run = (): void => {
   const until = performance.now() + mostMs
-  do worker.turn(restMs)
+  do worker.turn(longestWaitMs)
   while (worker.isRunning && performance.now() < until)
   if (worker.isRunning) setImmediate(run)
   else process.exit()

@@ -58,11 +58,11 @@ export const askServers = async <T extends QuestionType>(
   for (const { large } of rounds) {
     for (const server of servers) {
       try {
-        const heard = await askServer(server, question, large, signal)
-        const found = recordsIn(heard, question)
-        if (heard.cut === '') return { ...found, cut: '' }
-        if (found.none === '') part ??= { ...found, cut: heard.cut }
-        throw new Error(heard.cut)
+        const reply = await askServer(server, question, large, signal)
+        const found = recordsIn(reply, question)
+        if (reply.cut === '') return { ...found, cut: '' }
+        if (found.none === '') part ??= { ...found, cut: reply.cut }
+        throw new Error(reply.cut)
       } catch (error) {
         if (signal.aborted) throw error
         faults.set(serverText(server), errorOf(error))
@@ -70,10 +70,10 @@ export const askServers = async <T extends QuestionType>(
     }
     if (part !== undefined) return part
   }
-  const told = [...faults].map(([server, { message }]) => `${server}: ${message}`)
+  const errors = [...faults].map(([server, { message }]) => `${server}: ${message}`)
   const isSilent = [...faults.values()].every(fault => hasCode(fault, 'SILENCE'))
-  const words = told.join('; ') || 'there is no DNS server to ask'
-  throw isSilent ? new UsherError('SILENCE', words) : new Error(words)
+  const text = errors.join('; ') || 'there is no DNS server to ask'
+  throw isSilent ? new UsherError('SILENCE', text) : new Error(text)
 }
 
 const recordsIn = <T extends QuestionType>(
@@ -106,7 +106,7 @@ const udpMs = 1500
 const tcpMs = 2000
 
 /** `cut`: why there are no more records than these, though the server has more. */
-type Heard = Answer & { readonly cut: string }
+type Reply = Answer & { readonly cut: string }
 
 /**
  * One server's answer to one question. `large`: it may be longer than servers without EDNS know.
@@ -117,7 +117,7 @@ const askServer = async (
   question: Question,
   large: boolean,
   signal: AbortSignal,
-): Promise<Heard> => {
+): Promise<Reply> => {
   const answer = await inTime(udpMs, signal, askByUdp(server, question, large))
   if (!answer.truncated) return { ...answer, cut: '' }
   try {
@@ -170,7 +170,7 @@ const askByUdp =
   ({ done, failed }) => {
     const id = randomInt(0x10000)
     const socket = createSocket(address.includes(':') ? 'udp6' : 'udp4')
-    socket.on('error', error => failed(inWords(error, 'UDP')))
+    socket.on('error', error => failed(serverError(error, 'UDP')))
     socket.on('message', message => {
       try {
         const answer = decodeAnswer(message, id, question)
@@ -190,7 +190,7 @@ const askByTcp =
   ({ done, failed }) => {
     const id = randomInt(0x10000)
     const socket = createConnection({ host: address, port })
-    socket.on('error', error => failed(inWords(error, 'TCP')))
+    socket.on('error', error => failed(serverError(error, 'TCP')))
     socket.on('end', () => failed(new Error('it hung up before its answer was whole')))
     socket.on('connect', () => {
       const message = encodeQuestion(id, question)
@@ -214,7 +214,7 @@ const askByTcp =
     return () => socket.destroy()
   }
 
-const inWords = (error: NodeJS.ErrnoException, by: string): Error =>
+const serverError = (error: NodeJS.ErrnoException, by: string): Error =>
   new Error(
     error.code === 'ECONNREFUSED'
       ? `nothing answers there over ${by} (ECONNREFUSED)`

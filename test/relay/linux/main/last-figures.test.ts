@@ -10,7 +10,7 @@ const listening: BindState = {
   state: 'listening',
 }
 
-const used: EndpointStats = { key: 'x', active: 0, failures: 1, resting: false }
+const used: EndpointStats = { key: 'x', active: 0, failures: 1, coolingDown: false }
 
 /** A port of which a test changes what it likes. */
 const portOf = () => {
@@ -78,7 +78,7 @@ t.test('endpoints are read as long as theirs may change alone', t => {
   t.ok(isSeen([{ ...used, failures: 2 }], 1999), 'a worker writes it a moment later')
   t.notOk(isSeen([{ ...used, failures: 3 }], 10_000), 'and not without the port')
   last.changed()
-  t.ok(isSeen([{ ...used, resting: true }], 0), 'there are others')
+  t.ok(isSeen([{ ...used, coolingDown: true }], 0), 'there are others')
   t.ok(isSeen([{ ...used, active: 1 }], 10_000), 'it rested')
   t.ok(isSeen([{ ...used, failures: 4 }], 10_000), 'it had a connection')
   port.cells[active] = 1

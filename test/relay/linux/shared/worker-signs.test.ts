@@ -10,7 +10,7 @@ t.test(
     const worker = new WorkerSigns()
     const seen = new WorkerSigns(worker.memory)
     let silentMs = 0
-    const patience = { lookMs: 250, mostSilent: 6, mostAtStart: 120 }
+    const patience = { checkMs: 250, mostSilent: 6, mostAtStart: 120 }
     const signs = new SignsOfLife(
       clock,
       patience,
@@ -21,7 +21,7 @@ t.test(
     signs.start()
     worker.beat()
     signs.ready()
-    worker.rest()
+    worker.markIdle()
     clock.advance(100_000)
     t.equal(silentMs, 0)
     worker.beat()

@@ -8,7 +8,7 @@ import {
 } from '../../../../src/relay/linux/shared/descriptors.ts'
 import { Linger } from '../../../../src/relay/linux/linger.ts'
 import { causes, counterCell, countersOf } from '../../../../src/relay/counters.ts'
-import { RestPages } from '../../../../src/relay/linux/shared/rest-pages.ts'
+import { SharedEndpointState } from '../../../../src/relay/linux/shared/shared-endpoint-state.ts'
 import {
   endpointCell,
   StatsPages,
@@ -51,8 +51,8 @@ const stats = (cells: number): StatsPages => {
   return pages
 }
 
-const rests = (): RestPages => {
-  const pages = new RestPages()
+const endpointState = (): SharedEndpointState => {
+  const pages = new SharedEndpointState()
   pages.ensure(0)
   return pages
 }
@@ -102,7 +102,7 @@ export class TcpWorker {
         signs: this.signs.memory,
         listenerPages: this.#pages.pages,
         endpointPages: stats(endpointCell.count).pages,
-        restPages: rests().pages,
+        endpointStatePages: endpointState().pages,
       },
       calls: { ...calls, ...this.#small(calls), ...over(calls) },
       layout,

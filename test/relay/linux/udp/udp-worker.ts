@@ -8,7 +8,7 @@ import {
   newDescriptorsMemory,
 } from '../../../../src/relay/linux/shared/descriptors.ts'
 import { counterCell, countersOf } from '../../../../src/relay/counters.ts'
-import { RestPages } from '../../../../src/relay/linux/shared/rest-pages.ts'
+import { SharedEndpointState } from '../../../../src/relay/linux/shared/shared-endpoint-state.ts'
 import {
   endpointCell,
   StatsPages,
@@ -58,9 +58,9 @@ export const udpWorker = async (
   const pages = {
     listeners: pageOf(counterCell.count),
     ends: pageOf(endpointCell.count),
-    rests: new RestPages(),
+    endpointState: new SharedEndpointState(),
   }
-  pages.rests.ensure(0)
+  pages.endpointState.ensure(0)
   const env: WorkerEnv = {
     thread: 1,
     calls,
@@ -71,7 +71,7 @@ export const udpWorker = async (
     fds: new FdAccount(calls, loop, descriptors, () => {}),
     listenerPages: pages.listeners,
     endpointPages: pages.ends,
-    restPages: pages.rests,
+    endpointState: pages.endpointState,
     signs: new WorkerSigns(),
     nodeClients: new NodeClientSet(),
     observer: {

@@ -53,7 +53,7 @@ const crowdOf = ({ limit, workers, listening }: Case) => {
     },
     /** What each paused worker does every 50 ms. */
     look: (): boolean => {
-      for (const { account } of accounts) account.lookAgain()
+      for (const { account } of accounts) account.recheck()
       return accounts.some(({ account }) => !account.exhausted)
     },
   }

@@ -10,17 +10,17 @@ import type { StatsPage } from './messages.ts'
 import { addCounters, type PackedListener, unpackListener } from './packed-stats.ts'
 
 /** The figures of one data plane at one time. */
-export type Look = Pick<StatsPage, 'listeners' | 'whole'>
+export type StatsSnapshot = Pick<StatsPage, 'listeners' | 'whole'>
 
-/** What a process has told of a listener, unpacked when it was first asked for. */
+/** What a process has reported of a listener, unpacked when it was first read. */
 type Unpacked = WeakMap<PackedListener, ListenerStats>
 
 /**
  * The figures that were seen last, over all data planes that there were: totals go on
- * from what a dead one's were at the last look, so that they never go back.
+ * from what a dead one's were at the last read, so that they never go back.
  */
-export class KnownStats {
-  #look: Look | undefined
+export class LastStats {
+  #snapshot: StatsSnapshot | undefined
   #unpacked: Unpacked = new WeakMap()
   /** What there is no process for. */
   #lost: readonly RelayListener[] = []
@@ -29,43 +29,43 @@ export class KnownStats {
   #limit: number
   #restarts = 0
 
-  /** `limit`: descriptors a data plane may have, until it says so itself. */
+  /** `limit`: descriptors a data plane may have, until it reports its own. */
   constructor(limit: number) {
     this.#limit = limit
   }
 
-  seen(look: Look): void {
-    this.#look = look
-    this.#limit = look.whole.fds.limit
+  seen(snapshot: StatsSnapshot): void {
+    this.#snapshot = snapshot
+    this.#limit = snapshot.whole.fds.limit
   }
 
   /** The data plane has died; what it had open is gone. */
   died(wanted: readonly RelayListener[]): void {
-    const seen = new Map(this.#look?.listeners.map(one => [one.id, one.counters]))
+    const seen = new Map(this.#snapshot?.listeners.map(one => [one.id, one.counters]))
     const total = totalsOver(this.#base)
     this.#base = new Map(wanted.map(({ id }) => [id, total(id, seen.get(id) ?? [])]))
     this.#restarts += 1
-    this.#look = undefined
+    this.#snapshot = undefined
     this.#unpacked = new WeakMap()
     this.#lost = wanted
   }
 
-  /** As the process itself had them at the last look. */
+  /** As the process itself had them at the last read. */
   seenListeners(): readonly ListenerStats[] {
-    return this.#look?.listeners.map(unpackListener) ?? []
+    return this.#snapshot?.listeners.map(unpackListener) ?? []
   }
 
-  /** Made of the last look, one by one as they are asked for. */
+  /** Made of the last snapshot, one by one as they are iterated. */
   stats(): RelayStats {
     const fds = { used: 0, limit: this.#limit }
-    const whole = this.#look?.whole ?? { fds, acceptPaused: false }
+    const whole = this.#snapshot?.whole ?? { fds, acceptPaused: false }
     return { ...whole, listeners: this.#listeners(), restarts: this.#restarts }
   }
 
   #listeners(): Iterable<ListenerStats> {
-    const packed = this.#look?.listeners
+    const packed = this.#snapshot?.listeners
     const lost = this.#lost
-    // Those of now: a look that is read when its data plane has died is not counted twice.
+    // Those of now: a snapshot that is used when its data plane has died is not counted twice.
     const total = totalsOver(this.#base)
     const unpack = (one: PackedListener): ListenerStats =>
       unpackListener({ ...one, counters: total(one.id, one.counters) })
@@ -86,8 +86,8 @@ export class KnownStats {
   }
 }
 
-/** What has become of each bind, from what the data plane has said. */
-export class KnownBinds {
+/** The state of each bind, as the data plane has reported it. */
+export class LastBinds {
   readonly #states = new Map<string, readonly [listener: string, state: BindState]>()
 
   changed(listener: string, state: BindState): void {

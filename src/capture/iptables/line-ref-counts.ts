@@ -11,7 +11,7 @@ export interface Edit {
 /**
  * What Usher has in the kernel's chains: each line once, however many VIPs need it.
  */
-export class Ledger {
+export class LineRefCounts {
   readonly #tables: Readonly<Record<TableName, Map<string, Uses>>> = {
     filter: new Map(),
     nat: new Map(),

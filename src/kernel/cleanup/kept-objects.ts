@@ -9,10 +9,10 @@ import {
 } from '../xtables/kube-chains.ts'
 
 /**
- * What of all that could be left behind is in use now, by the Usher that runs or by another
+ * What is kept of all that could be left behind: in use now, by the Usher that runs or by another
  * proxy. By whole names.
  */
-export interface InUse {
+export interface KeptObjects {
   readonly chain: (table: string, chain: string) => boolean
   readonly nftablesTable: (name: string) => boolean
   /** Virtual servers, ipsets, and the device kube-ipvs0. */
@@ -34,7 +34,7 @@ const none = (): boolean => false
  * kube-proxy may have. The rest is Usher's, or a leftover. Settings stay: the other
  * one relies on the same, and would not set them anew.
  */
-export const othersThings = (mode: string | undefined): Partial<InUse> => {
+export const keptForOtherProxy = (mode: string | undefined): Partial<KeptObjects> => {
   const common = { sysctl: all, byOther: true } as const
   switch (mode) {
     case 'iptables':

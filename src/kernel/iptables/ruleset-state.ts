@@ -29,8 +29,8 @@ interface Entry {
   readonly rules: ServiceRules
 }
 
-/** What has to be written so that the kernel has what the book has. */
-export interface BookChanges {
+/** What has to be written so that the kernel has this ruleset. */
+export interface RulesetChanges {
   /** Chains that are written whole. */
   readonly filter: readonly Chain[]
   readonly nat: readonly Chain[]
@@ -40,7 +40,7 @@ export interface BookChanges {
 }
 
 export const countWritten = (
-  changes: BookChanges,
+  changes: RulesetChanges,
 ): Readonly<Record<TableName, number>> => {
   const count = { ...countRules(changes) }
   for (const { table, come } of changes.edits) count[table] += come.length
@@ -51,7 +51,7 @@ export const countWritten = (
  * The rules of all ServicePorts as they were written last: what was written of one stays
  * as it is until it changes, its comments too. After a rejection it is of no use.
  */
-export class RuleBook {
+export class RulesetState {
   readonly #features: Features
   readonly #entries = new Map<string, Entry>()
   readonly #sizes = noSizes()
@@ -69,10 +69,10 @@ export class RuleBook {
     snapshot: Snapshot,
     settings: KernelSettings,
     features: Features,
-  ): Promise<RuleBook> {
-    const book = new RuleBook(snapshot, settings, features)
-    await book.change(snapshot, settings)
-    return book
+  ): Promise<RulesetState> {
+    const state = new RulesetState(snapshot, settings, features)
+    await state.change(snapshot, settings)
+    return state
   }
 
   /** Whether `change` takes these settings. The node's addresses are in one chain. */
@@ -82,7 +82,7 @@ export class RuleBook {
   }
 
   /** Turns to another snapshot, and says what that means for the kernel. */
-  async change(snapshot: Snapshot, settings: KernelSettings): Promise<BookChanges> {
+  async change(snapshot: Snapshot, settings: KernelSettings): Promise<RulesetChanges> {
     const before = { snapshot: this.#snapshot, settings: this.#settings }
     const gone = this.#gone(snapshot)
     const come = this.#come(snapshot)
@@ -185,7 +185,7 @@ export class RuleBook {
     return makeContext(family, this.#settings, this.#features, this.isLarge)
   }
 
-  #changes(edits: Edits, before: Snapshot, otherEnd: boolean): BookChanges {
+  #changes(edits: Edits, before: Snapshot, otherEnd: boolean): RulesetChanges {
     const health = healthCheckChain(this.#snapshot)
     const healthChanged = !isSameChain(health, healthCheckChain(before))
     const whole = new Set<PortalKind>(otherEnd ? ['portals'] : [])

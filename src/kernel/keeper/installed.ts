@@ -2,7 +2,7 @@
  * What the kernel has, as of the last write. Not known while a write is under way, after one
  * that failed, and after damage by another program, also when that came during the write.
  */
-export class Known<T> {
+export class Installed<T> {
   #last: T | undefined
   #isKnown = false
   #busy = 0

@@ -6,8 +6,8 @@ import {
   fallBackText,
   isFallBack,
   modeWarning,
-  sayFallBack,
-  sayMode,
+  logFallback,
+  logMode,
 } from '../../src/proxy/traffic.ts'
 
 const recorder = () => {
@@ -35,7 +35,7 @@ const choice: ModeChoice = {
 
 t.test('another mode than the one asked for is a warning, and an Event', async t => {
   const { log, said } = recorder()
-  sayMode(log, choice)
+  logMode(log, choice)
   t.strictSame(said, [
     [
       'warn',
@@ -60,7 +60,7 @@ t.test('the mode that was asked for, or the best when none was, is no news', asy
   const asked: ModeChoice = { ...choice, mode: 'iptables', passedOver: [] }
   const best: ModeChoice = { ...choice, mode: '', by: '', name: 'userspace', detail: '' }
   for (const each of [asked, best]) {
-    sayMode(log, each)
+    logMode(log, each)
     t.notOk(isFallBack(each))
   }
   t.strictSame(
@@ -72,9 +72,15 @@ t.test('the mode that was asked for, or the best when none was, is no news', asy
 
 t.test('a mode that is lost while it runs is an error, with the reason', async t => {
   const { log, said } = recorder()
-  const change = { from: 'iptables', to: 'userspace', why: 'no iptables' } as const
-  sayFallBack(log, change)
-  t.match(said, [['error', change, /Using userspace Proxier/]])
+  const change = { from: 'iptables', to: 'userspace', reason: 'no iptables' } as const
+  logFallback(log, change)
+  t.match(said, [
+    [
+      'error',
+      { from: 'iptables', to: 'userspace', why: 'no iptables' },
+      /Using userspace Proxier/,
+    ],
+  ])
   t.equal(
     fallBackText(change),
     'iptables mode no longer works, userspace mode runs: no iptables',

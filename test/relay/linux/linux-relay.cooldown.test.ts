@@ -27,7 +27,7 @@ t.test(
     const port = await freeTcpPort()
     const endpoints = [bad.endpoint, good.endpoint]
     const binds = [{ address: testHost, port }]
-    const isResting = (): boolean => stats().endpoints[0]?.resting ?? false
+    const isCoolingDown = (): boolean => stats().endpoints[0]?.coolingDown ?? false
     const askMany = (): Promise<string[]> =>
       Promise.all(Array.from({ length: 40 }, async () => (await ask(port)).text))
     await listen({ binds, endpoints, retry })
@@ -37,7 +37,7 @@ t.test(
       await ask(port)
       return bad.accepted > 0
     })
-    t.equal(isResting(), true)
+    t.equal(isCoolingDown(), true)
     while (performance.now() - start < 3300) {
       t.strictSame(new Set(await askMany()), new Set(['good']))
       await sleep(20)
@@ -49,16 +49,16 @@ t.test(
     t.test('not when the slot is another endpoint now', async t => {
       await listen({ binds, endpoints: [good.endpoint], retry })
       await listen({ binds, endpoints: [good.endpoint, bad.endpoint], retry })
-      t.notOk(stats().endpoints.some(({ resting }) => resting))
-      await until('it was tried', async () => (await askMany()) && isLastResting())
+      t.notOk(stats().endpoints.some(({ coolingDown }) => coolingDown))
+      await until('it was tried', async () => (await askMany()) && isLastCoolingDown())
     })
-    const isLastResting = (): boolean => stats().endpoints[1]?.resting ?? false
+    const isLastCoolingDown = (): boolean => stats().endpoints[1]?.coolingDown ?? false
 
     t.test('until it serves one of them', async t => {
       serves = true
       await until('one has got through', async () => {
         const texts = await askMany()
-        return texts.includes('back') && !isLastResting()
+        return texts.includes('back') && !isLastCoolingDown()
       })
       const before = bad.accepted
       await askMany()
@@ -78,7 +78,7 @@ t.test('a UDP endpoint that is silent', { skip: linuxRelaySkip() }, async t => {
   const binds = [{ address: testHost, port }]
   const answers = { ...retry, expectsReplies: true }
   await listen({ protocol: 'UDP', binds, endpoints, retry: answers })
-  const silence = (): unknown => stats().endpoints[0]?.resting
+  const silence = (): unknown => stats().endpoints[0]?.coolingDown
   const comes = async (from?: string): Promise<void> =>
     (await udpClient(t, port, testHost, from)).send('hello')
   // Clients are spread by chance, and each worker has turns of its own: of so many flows each

@@ -5,15 +5,15 @@ import { Canary, type CanaryDeps } from '../keeper/canary.ts'
  * `HostAddresses.watch` by looking now and then; `missing` lists CIDRs and never rejects. Listing
  * 10 000 costs 20 to 40 ms of another core; one that is idle costs nothing.
  */
-export const lookAgain = (
+export const watchMissing = (
   clock: Clock,
   missing: () => Promise<readonly string[]>,
   damaged: (what: string) => void,
-  told: Pick<CanaryDeps<boolean>, 'sleeper' | 'isTold'> = {},
+  notified: Pick<CanaryDeps<boolean>, 'sleeper' | 'isNotified'> = {},
 ): (() => void) => {
-  const known = { value: true, epoch: 0 }
-  const look = async (): Promise<string> => missingText(await missing())
-  const canary = new Canary({ clock, known, look, damaged, ...told })
+  const installed = { value: true, epoch: 0 }
+  const findDamage = async (): Promise<string> => missingText(await missing())
+  const canary = new Canary({ clock, installed, findDamage, damaged, ...notified })
   return () => canary.stop()
 }
 

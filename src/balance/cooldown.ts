@@ -1,57 +1,61 @@
 /**
  * An endpoint that failed a moment ago is passed over while there are others, so that not every
- * connection has to find out anew. When its rest is over one connection at a time tries it, until
- * one gets through; the rest doubles with each that does not.
+ * connection has to find out anew. When its cooldown is over one connection at a time tries it, until
+ * one gets through; the cooldown doubles with each that does not.
  */
-export interface Rest {
+export interface Cooldown {
   /** Monotonic milliseconds: until then it is passed over. */
   readonly until: number
-  /** In a row, those that came while it rested apart; 0: it does not rest. */
+  /** In a row, but for those during a cooldown; 0: it has none. */
   readonly failures: number
-  /** Whether a connection that tries it is what the others wait for, not the end of its rest. */
+  /** Whether a connection that tries it is what the others wait for, not the end of its cooldown. */
   readonly isProbed: boolean
 }
 
 /** Of an endpoint that has not failed: this very object. */
-export const noRest: Rest = { until: 0, failures: 0, isProbed: false }
+export const noCooldown: Cooldown = { until: 0, failures: 0, isProbed: false }
 
-/** It doubles no further, whatever the longest rest is. */
+/** It doubles no further, whatever the longest cooldown is. */
 const mostFailures = 63
 
-export const isResting = ({ until }: Rest, now: number): boolean => until > now
+export const isCoolingDown = ({ until }: Cooldown, now: number): boolean => until > now
 
 /**
- * It failed: `restMs` from `now` on it is passed over, and twice as long for each time before
+ * It failed: `cooldownMs` from `now` on it is passed over, and twice as long for each time before
  * in a row, up to `longestMs`.
  */
 export const afterFailure = (
-  rest: Rest,
+  cooldown: Cooldown,
   now: number,
-  restMs: number,
+  cooldownMs: number,
   longestMs: number,
-): Rest => {
-  const { until, failures, isProbed } = rest
+): Cooldown => {
+  const { until, failures, isProbed } = cooldown
   // Of the same trouble: many connections may be under way when it begins.
-  if (isResting(rest, now) && !isProbed) {
-    return { until: Math.max(until, now + restMs), failures, isProbed: false }
+  if (isCoolingDown(cooldown, now) && !isProbed) {
+    return { until: Math.max(until, now + cooldownMs), failures, isProbed: false }
   }
-  const longer = failures === 0 ? 0 : Math.min(restMs * 2 ** failures, longestMs)
+  const longer = failures === 0 ? 0 : Math.min(cooldownMs * 2 ** failures, longestMs)
   return {
-    until: now + Math.max(restMs, longer),
+    until: now + Math.max(cooldownMs, longer),
     failures: Math.min(failures + 1, mostFailures),
     isProbed: false,
   }
 }
 
 /** The one connection tries it, for `probeMs` from now; undefined when it is not due for that. */
-export const probed = (rest: Rest, now: number, probeMs: number): Rest | undefined =>
-  rest.failures === 0 || isResting(rest, now)
+export const probed = (
+  cooldown: Cooldown,
+  now: number,
+  probeMs: number,
+): Cooldown | undefined =>
+  cooldown.failures === 0 || isCoolingDown(cooldown, now)
     ? undefined
-    : { until: now + probeMs, failures: rest.failures, isProbed: true }
+    : { until: now + probeMs, failures: cooldown.failures, isProbed: true }
 
 /** It served; undefined when nothing changes by that. */
-export const afterSuccess = ({ failures }: Rest): Rest | undefined =>
-  failures === 0 ? undefined : noRest
+export const afterSuccess = ({ failures }: Cooldown): Cooldown | undefined =>
+  failures === 0 ? undefined : noCooldown
 
 /** Whether an endpoint is down, or has just come back. */
 export interface Recovery {

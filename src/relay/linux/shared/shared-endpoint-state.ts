@@ -1,6 +1,11 @@
 import { allClients, type Doubts, noDoubts } from '../../../balance/doubts.ts'
 import { noReplies, type Replies, replyClients } from '../../../balance/replies.ts'
-import { noRest, type Rest, noRecovery, type Recovery } from '../../../balance/resting.ts'
+import {
+  noCooldown,
+  type Cooldown,
+  noRecovery,
+  type Recovery,
+} from '../../../balance/cooldown.ts'
 import type { Cell } from '../../../balance/cell.ts'
 import { SlotPages } from './slot-pages.ts'
 
@@ -79,17 +84,17 @@ class SharedCell<State> implements Cell<State> {
 }
 
 const probedBit = 1 << 6
-const restTimeUnit = 1 << 7
+const cooldownTimeUnit = 1 << 7
 
 /** From the low end 6 bits of failures, 1 whether it is probed, 41 of the time: 69 years of uptime. */
-const restBits: StateBits<Rest> = {
-  none: noRest,
+const cooldownBits: StateBits<Cooldown> = {
+  none: noCooldown,
   pack: ({ until, failures, isProbed }) =>
-    Math.ceil(until) * restTimeUnit + (isProbed ? probedBit : 0) + failures,
+    Math.ceil(until) * cooldownTimeUnit + (isProbed ? probedBit : 0) + failures,
   unpack: bits => ({
-    until: Math.floor(bits / restTimeUnit),
+    until: Math.floor(bits / cooldownTimeUnit),
     failures: bits % probedBit,
-    isProbed: bits % restTimeUnit >= probedBit,
+    isProbed: bits % cooldownTimeUnit >= probedBit,
   }),
 }
 
@@ -134,17 +139,21 @@ const recoveryBits: StateBits<Recovery> = {
   }),
 }
 
-const cells = { rest: 0, replies: 1, doubts: 2, recovery: 3, count: 4 }
+const cells = { cooldown: 0, replies: 1, doubts: 2, recovery: 3, count: 4 }
 
-/** How the endpoints rest, answer and come back, by their slots: one state for all workers. */
-export class RestPages extends SlotPages<BigInt64Array> {
+/** Cooldowns, replies, doubts and recoveries of endpoints, by their slots: one state for all workers. */
+export class SharedEndpointState extends SlotPages<BigInt64Array> {
   constructor() {
     super(cells.count, memory => new BigInt64Array(memory))
   }
 
   /** That of the endpoint which has the slot now. */
-  of(slot: number): SharedCell<Rest> {
-    return new SharedCell(restBits, this.pageOf(slot), this.offsetOf(slot) + cells.rest)
+  cooldownOf(slot: number): SharedCell<Cooldown> {
+    return new SharedCell(
+      cooldownBits,
+      this.pageOf(slot),
+      this.offsetOf(slot) + cells.cooldown,
+    )
   }
 
   /** What came back from the endpoint which has the slot now. */
@@ -168,9 +177,13 @@ export class RestPages extends SlotPages<BigInt64Array> {
     return new SharedCell(recoveryBits, this.pageOf(slot), at)
   }
 
-  read(slot: number): Rest {
-    if (!this.has(slot)) return noRest
-    return readState(restBits, this.pageOf(slot), this.offsetOf(slot) + cells.rest)
+  readCooldown(slot: number): Cooldown {
+    if (!this.has(slot)) return noCooldown
+    return readState(
+      cooldownBits,
+      this.pageOf(slot),
+      this.offsetOf(slot) + cells.cooldown,
+    )
   }
 
   /** For the next endpoint of the slot. */

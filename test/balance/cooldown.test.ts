@@ -3,14 +3,14 @@ import * as fc from 'fast-check'
 import t from 'tap'
 import { type Balanced, Balancer } from '../../src/balance/balancer.ts'
 import { type Cell, OwnCell } from '../../src/balance/cell.ts'
-import { noRest, type Rest } from '../../src/balance/resting.ts'
-import { RestPages } from '../../src/relay/linux/shared/rest-pages.ts'
+import { noCooldown, type Cooldown } from '../../src/balance/cooldown.ts'
+import { SharedEndpointState } from '../../src/relay/linux/shared/shared-endpoint-state.ts'
 
 interface Target extends Balanced {
-  readonly rest: Cell<Rest>
+  readonly cooldown: Cell<Cooldown>
 }
 const targets = (...keys: string[]): Target[] =>
-  keys.map(key => ({ key, rest: new OwnCell(noRest) }))
+  keys.map(key => ({ key, cooldown: new OwnCell(noCooldown) }))
 const taken = (times: number, take: () => Target | undefined): string[] =>
   Array.from({ length: times }, () => take()?.key ?? 'none')
 
@@ -63,25 +63,25 @@ t.test('endpoints that failed a moment ago', async t => {
 
   t.test('rest twice as long each time that they fail again', async t => {
     const set = setUp()
-    const rests = [0, 0, 0, 0, 0].map(() => {
+    const cooldowns = [0, 0, 0, 0, 0].map(() => {
       const from = set.clock.time
       set.balancer.failed(set.a, 1000, 6000)
-      set.clock.time = set.a.rest.read().until
+      set.clock.time = set.a.cooldown.read().until
       return set.clock.time - from
     })
-    t.same(rests, [1000, 2000, 4000, 6000, 6000])
+    t.same(cooldowns, [1000, 2000, 4000, 6000, 6000])
     set.balancer.served(set.a)
     set.balancer.failed(set.a, 1000, 6000)
-    t.equal(set.a.rest.read().until - set.clock.time, 1000)
+    t.equal(set.a.cooldown.read().until - set.clock.time, 1000)
   })
 
   t.test('rest no longer for connections that fail while they rest', async t => {
     const set = setUp()
     for (let i = 0; i < 100; i += 1) set.balancer.failed(set.a, 1000, 60_000)
     set.clock.time = 999
-    t.equal(set.balancer.isResting(set.a), true)
+    t.equal(set.balancer.isCoolingDown(set.a), true)
     set.clock.time = 1000
-    t.equal(set.balancer.isResting(set.a), false)
+    t.equal(set.balancer.isCoolingDown(set.a), false)
   })
 
   t.test('rest longer when the probe fails', async t => {
@@ -91,7 +91,7 @@ t.test('endpoints that failed a moment ago', async t => {
     t.ok(next(set, 3).includes('a'))
     set.clock.time = 1100
     set.balancer.failed(set.a, 1000, 60_000)
-    t.equal(set.a.rest.read().until, 3100)
+    t.equal(set.a.cooldown.read().until, 3100)
   })
 
   t.test('keep the clients that have affinity to them', async t => {
@@ -118,8 +118,8 @@ t.test('endpoints of a higher tier', async t => {
     const clock = { time: 0, now: () => clock.time }
     const balancer = new Balancer<Target>(clock, () => 0)
     const [a, b] = targets('a', 'b')
-    const c = { key: 'c', tier: 1, rest: new OwnCell(noRest) }
-    const d = { key: 'd', tier: 1, rest: new OwnCell(noRest) }
+    const c = { key: 'c', tier: 1, cooldown: new OwnCell(noCooldown) }
+    const d = { key: 'd', tier: 1, cooldown: new OwnCell(noCooldown) }
     if (a === undefined || b === undefined) throw new Error('two')
     balancer.setEndpoints([c, a, d, b])
     const next = (times: number, tried?: ReadonlySet<string>) =>
@@ -178,20 +178,20 @@ t.test('endpoints of a higher tier', async t => {
 /** Some balancers over the same endpoints: those of one thread, or of one worker each. */
 const sharers = (keys: readonly string[], workers: number) => {
   const clock = { time: 0, now: () => clock.time }
-  const pages = new RestPages()
+  const pages = new SharedEndpointState()
   pages.ensure(keys.length)
-  const own = keys.map(() => new OwnCell(noRest))
-  const restOf = (i: number): Cell<Rest> =>
-    workers === 1 ? (own[i] ?? new OwnCell(noRest)) : pages.of(i)
+  const own = keys.map(() => new OwnCell(noCooldown))
+  const cooldownOf = (i: number): Cell<Cooldown> =>
+    workers === 1 ? (own[i] ?? new OwnCell(noCooldown)) : pages.cooldownOf(i)
   const balancers = Array.from({ length: workers }, () => {
     const balancer = new Balancer<Target>(clock, () => 0)
-    balancer.setEndpoints(keys.map((key, i) => ({ key, rest: restOf(i) })))
+    balancer.setEndpoints(keys.map((key, i) => ({ key, cooldown: cooldownOf(i) })))
     return balancer
   })
   return { clock, pages, balancers }
 }
 
-t.test('four workers that share rests', async t => {
+t.test('four workers that share cooldowns', async t => {
   const { clock, pages, balancers } = sharers(['a', 'b'], 4)
   const next = (times: number): string[] =>
     balancers.flatMap(one => taken(times, () => one.pick('10.0.0.1')))
@@ -204,7 +204,7 @@ t.test('four workers that share rests', async t => {
   t.test('pass an endpoint over that failed for one of them', async t => {
     of(1).balancer.failed(of(1).endpoint, 1000, 60_000)
     t.notOk(next(2).includes('a'))
-    t.equal(of(3).balancer.isResting(of(3).endpoint), true)
+    t.equal(of(3).balancer.isCoolingDown(of(3).endpoint), true)
   })
   t.test('have one connection try it, and double its rest once', async t => {
     clock.time = 1000
@@ -212,7 +212,7 @@ t.test('four workers that share rests', async t => {
     for (const worker of [0, 1, 2, 3]) {
       of(worker).balancer.failed(of(worker).endpoint, 1000, 60_000)
     }
-    t.strictSame(pages.read(0), { until: 3000, failures: 2, isProbed: false })
+    t.strictSame(pages.readCooldown(0), { until: 3000, failures: 2, isProbed: false })
   })
   t.test('all take it again when it served one', async t => {
     of(2).balancer.served(of(2).endpoint)
@@ -220,12 +220,12 @@ t.test('four workers that share rests', async t => {
   })
   t.test("change nothing of the slot's next endpoint", async t => {
     const late = of(0)
-    const before = pages.of(1)
+    const before = pages.cooldownOf(1)
     pages.renew(0)
-    const newcomer = pages.of(0)
+    const newcomer = pages.cooldownOf(0)
     late.balancer.failed(late.endpoint, 1000)
     t.strictSame(newcomer.read().failures, 0)
-    t.equal(late.balancer.isResting(late.endpoint), false)
+    t.equal(late.balancer.isCoolingDown(late.endpoint), false)
     newcomer.change(() => ({ until: 5000, failures: 1, isProbed: false }))
     late.balancer.served(late.endpoint)
     t.strictSame(newcomer.read(), { until: 5000, failures: 1, isProbed: false })
@@ -233,10 +233,10 @@ t.test('four workers that share rests', async t => {
   })
 })
 
-t.test('a shared rest keeps what is put there, whatever the generation', async t => {
-  const pages = new RestPages()
+t.test('a shared cooldown keeps what is put there, whatever the generation', async t => {
+  const pages = new SharedEndpointState()
   pages.ensure(0)
-  const rests = fc.record(
+  const cooldowns = fc.record(
     {
       until: fc.integer({ min: 0, max: 2 ** 41 - 1 }),
       failures: fc.integer({ min: 1, max: 63 }),
@@ -245,14 +245,14 @@ t.test('a shared rest keeps what is put there, whatever the generation', async t
     { noNullPrototype: true },
   )
   for (let generation = 0; generation < 70_000; generation += 1) pages.renew(0)
-  t.strictSame(pages.read(0).failures, 0)
+  t.strictSame(pages.readCooldown(0).failures, 0)
   fc.assert(
-    fc.property(rests, fc.nat(40_000), (rest, renewals) => {
+    fc.property(cooldowns, fc.nat(40_000), (cooldown, renewals) => {
       for (let i = 0; i < renewals; i += 1) pages.renew(0)
-      const cell = pages.of(0)
-      assert.ok(cell.change(() => rest))
-      assert.deepEqual(cell.read(), rest)
-      assert.deepEqual(pages.read(0), rest)
+      const cell = pages.cooldownOf(0)
+      assert.ok(cell.change(() => cooldown))
+      assert.deepEqual(cell.read(), cooldown)
+      assert.deepEqual(pages.readCooldown(0), cooldown)
     }),
   )
 })
