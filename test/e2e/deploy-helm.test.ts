@@ -87,8 +87,12 @@ t.test('the chart makes what kustomize makes: monitoring', { skip: neither }, as
   t.strictSame(sorted(plain(rendered)), sorted(plain(intended(objects))))
 })
 
-const podOf = (object: KubeObject | undefined): Values =>
-  (object?.spec as { template: { spec: Values } }).template.spec
+const podOf = (object: KubeObject | undefined): Values => {
+  const { template } = (object?.spec ?? { template: { spec: {} } }) as {
+    readonly template: { readonly spec: Values }
+  }
+  return template.spec
+}
 
 const ofUninstall = ['--show-only', 'templates/cleanup.yaml'] as const
 

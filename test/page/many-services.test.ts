@@ -32,7 +32,10 @@ t.test(`a page of ${services} Services`, { skip: noBrowser }, async t => {
 
   await page.locator('th.new button').click()
   // The busiest of all are on top, however long two looks of the server are apart.
-  await page.locator('td.new', { hasText: /^[1-9]/ }).first().waitFor()
+  await page
+    .locator('td.new', { hasText: /^[1-9]/ })
+    .first()
+    .waitFor()
   const rates = await page.locator('td.new').allTextContents()
   t.strictSame(
     rates,
