@@ -14,7 +14,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   page: [],
   ffi: [],
   model: ['util'],
-  balance: ['util'],
+  balance: ['model', 'util'],
   relay: ['balance', 'ffi', 'model', 'util'],
   kernel: ['ffi', 'model', 'util'],
   capture: ['kernel', 'model', 'util'],

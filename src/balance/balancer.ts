@@ -1,3 +1,4 @@
+import { type BalanceBy, balancePolicies } from '../model/balance-policies.ts'
 import type { Clock } from '../util/clock.ts'
 import { Affinity } from './affinity.ts'
 import type { Cell } from './cell.ts'
@@ -29,9 +30,6 @@ export interface Balanced extends Counted {
   /** Only where connections that are not served count. */
   readonly doubts?: Cell<Doubts> | undefined
 }
-
-/** How it is chosen among endpoints. */
-export type BalanceBy = 'round-robin' | 'least-connections' | 'random' | 'maglev'
 
 /** How long one connection has an endpoint that failed to itself, to see how it is. */
 const usualProbeMs = 1000
@@ -82,11 +80,7 @@ export class Balancer<E extends Balanced> {
   /** For `pick`: of some of the endpoints, none so far. */
   newPool(): Pool<E> {
     const weightOf = this.#slowStartMs > 0 ? this.#weightOf : undefined
-    if (this.#by === 'maglev') return new Maglev()
-    if (this.#by === 'random') return new RandomChoice(this.#random, weightOf)
-    return this.#by === 'least-connections'
-      ? new LeastConnections(this.#random, weightOf)
-      : new RoundRobin(this.#random, weightOf)
+    return makePool[this.#by](this.#random, weightOf)
   }
 
   /**
@@ -119,7 +113,7 @@ export class Balancer<E extends Balanced> {
 
   /** Whether `pick` looks at who the client is. */
   get usesClient(): boolean {
-    return this.#affinity !== undefined || this.#by === 'maglev'
+    return this.#affinity !== undefined || balancePolicies[this.#by].isByClient === true
   }
 
   /** In the order of their turns. */
@@ -358,6 +352,18 @@ export class Balancer<E extends Balanced> {
     )
     return Math.min(...serving.map(tierOf))
   }
+}
+
+type MakePool = <E extends Balanced>(
+  random: () => number,
+  weightOf?: (endpoint: E) => number,
+) => Pool<E>
+
+const makePool: Readonly<Record<BalanceBy, MakePool>> = {
+  'round-robin': (...given) => new RoundRobin(...given),
+  'least-connections': (...given) => new LeastConnections(...given),
+  random: (...given) => new RandomChoice(...given),
+  maglev: () => new Maglev(),
 }
 
 /** In which order endpoints are to be used, the lowest first: within a tier those of weight 0 are the last. */

@@ -1,5 +1,6 @@
 import type { OptionsOf } from '../config/options.ts'
 import { UsageError } from '../config/usage-error.ts'
+import { balancePolicyOf } from '../model/balance-policies.ts'
 import type { AnswerOf } from '../observe/control-protocol.ts'
 import { familyOf, splitHostPort } from '../util/ip.ts'
 import { isUnix, unixPeer } from '../util/unix-address.ts'
@@ -108,22 +109,12 @@ const pickText = (pick: Pick, { balance }: Explained): string => {
     return `nothing at once: it waits for up to ${forPeople(waitMs)}`
   if (outcome === 'refused') return `nothing (${why})`
   const [first = '', ...others] = endpoints
+  const policy = balancePolicyOf(balance)
   if (affinity !== null && first === affinity.endpoint && others.length === 0)
     return `${first} (where it was before, by affinity until ${clock(affinity.until)})`
   if (others.length > 0)
-    return `one of ${endpoints.join(', ')} (${chances[balance] ?? 'by chance'})`
-  return `${first} (${sure[balance] ?? 'the only one'})`
-}
-
-const chances: Readonly<Record<string, string>> = {
-  random: 'by chance and weight',
-  'least-connections': 'by chance, the one with fewer connections before',
-}
-
-const sure: Readonly<Record<string, string>> = {
-  'round-robin': 'the next in turn',
-  'least-connections': 'the fewest connections',
-  maglev: "the client's own by maglev",
+    return `one of ${endpoints.join(', ')} (${policy?.drawn ?? 'by chance'})`
+  return `${first} (${policy?.picked ?? 'the only one'})`
 }
 
 /** `12:03:04`, of this host's day. */

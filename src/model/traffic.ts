@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { AddressRanges } from '../util/address-ranges.ts'
 import type { ProxyVersion } from '../util/proxy-header.ts'
 import type { AccessLogOptions } from './access-log.ts'
+import type { BalanceBy } from './balance-policies.ts'
 
 /** What is done for clients of an endpoint that has accepted, or takes datagrams, and does not serve. */
 export interface RetryOptions {
@@ -32,11 +33,8 @@ export interface RetryOptions {
 
 /** Which endpoint a new connection goes to. */
 export interface BalanceOptions {
-  /**
-   * `round-robin` is the default. `least-connections`: of two drawn at random the one with fewer, of
-   * all workers. `maglev`: by the client's address alone.
-   */
-  readonly by: 'round-robin' | 'least-connections' | 'random' | 'maglev'
+  /** `round-robin` is the default. */
+  readonly by: BalanceBy
   /** Milliseconds in which an endpoint that was down gets its full share; 0 or undefined: at once. */
   readonly slowStartMs?: number | undefined
   /** Weights of endpoints by the name of their zone; 1 for all others. */

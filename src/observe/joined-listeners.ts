@@ -1,10 +1,5 @@
-import { cellsOf, countersOf } from '../relay/counters.ts'
-import type {
-  EndpointStats,
-  ListenerCounters,
-  ListenerStats,
-  RelayStats,
-} from '../relay/relay.ts'
+import { cellsOf, countersOf, type ListenerCounters } from '../relay/counters.ts'
+import type { EndpointStats, ListenerStats, RelayStats } from '../relay/relay.ts'
 import { forEachYielding } from '../util/list-diff.ts'
 
 /** What the metrics are read from: one look at the relay, ServicePorts added up. */

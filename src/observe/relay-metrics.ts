@@ -1,9 +1,7 @@
+import { dialBuckets, holdBuckets, type ListenerCounters } from '../relay/counters.ts'
 import type { ChosenRelay } from '../relay/make-relay.ts'
 import {
-  dialBuckets,
-  holdBuckets,
   type EndpointStats,
-  type ListenerCounters,
   type ListenerStats,
   type WorkerStats,
 } from '../relay/relay.ts'

@@ -1,3 +1,4 @@
+import { balancePolicies } from '../model/balance-policies.ts'
 import { newQueueTickets, type QueueTickets } from './queue-tickets.ts'
 import type { RelayListener } from './relay.ts'
 import { newSharedPlaces, type SharedPlaces } from './shared-places.ts'
@@ -48,7 +49,8 @@ export class CountedEndpoints {
   }
 
   take({ protocol, endpoints, balance, capacity }: RelayListener): void {
-    const isCounted = capacity !== undefined || balance?.by === 'least-connections'
+    const { counts = false } = balancePolicies[balance?.by ?? 'round-robin']
+    const isCounted = capacity !== undefined || counts
     if (protocol !== 'TCP' || !isCounted) {
       this.#endpoints = new Map()
       this.#memory = undefined

@@ -1,57 +1,86 @@
 import { type Cause, causeText } from './cause.ts'
-import {
-  dialBuckets,
-  type DropReason,
-  holdBuckets,
-  type ListenerCounters,
-} from './relay.ts'
 
 /*
  * Counters of a listener as numbers in a row: threads share them so, and between processes
  * 10 000 objects of 30 named fields would be 30 MB a scrape.
  */
 
-/** A counter that is one number. */
-export type PlainCounter = {
-  [K in keyof ListenerCounters]: ListenerCounters[K] extends number ? K : never
-}[keyof ListenerCounters]
+/**
+ * Counters of one number, a row each: what it counts, and whether it only grows. A gauge is what there is
+ * now: of what went with its process nothing is left. What is shown of it is a row of relay-metrics.ts.
+ */
+const kinds = {
+  accepted: 'counter',
+  /** TCP connections, or UDP flows, that are open now. */
+  active: 'gauge',
+  dialAttempts: 'counter',
+  dialRetries: 'counter',
+  /** Clients that wait now for an endpoint to come back. */
+  held: 'gauge',
+  /** Clients that should have waited, and were refused because too many did. */
+  holdRefused: 'counter',
+  /** Clients that wait now for a place at an endpoint. */
+  queued: 'gauge',
+  /** Clients that should have waited for one, and were refused because too many did. */
+  queueRefused: 'counter',
+  /** Bytes of connections that have ended; those of open ones are added when read. */
+  bytesToBackend: 'counter',
+  bytesToClient: 'counter',
+  /** Lines of the access log that were made, whatever has become of them. */
+  accessLines: 'counter',
+  datagramsToBackend: 'counter',
+  datagramsToClient: 'counter',
+  /** Seconds, of what `dialSeconds` counts. */
+  dialSecondsSum: 'counter',
+  holdSecondsSum: 'counter',
+} as const satisfies Readonly<Record<string, 'counter' | 'gauge'>>
+
+export type PlainCounter = keyof typeof kinds
+
+/** Why a datagram was not passed on. */
+const dropReasons = [
+  'no-endpoint',
+  /** Every endpoint refused (ICMP port unreachable). */
+  'refused',
+  /** No descriptor was left, and no flow to take one from. */
+  'no-fd',
+  'send-failed',
+  /** Usher is shutting down and takes no new flows. */
+  'draining',
+  /** It claimed to come from a listener of Usher's own, or from port 0; or see `endsRing`. */
+  'loop',
+  /** The client is outside of the source ranges, or its policy leaves it no endpoint. */
+  'not-allowed',
+] as const
+
+export type DropReason = (typeof dropReasons)[number]
+
+/** Totals of one listener since the process started. Plain numbers, bumped in place. */
+export interface ListenerCounters extends Record<PlainCounter, number> {
+  /** Connections that ended in each abnormal way; see cause.ts. */
+  failed: Partial<Record<Cause, number>>
+  datagramsDropped: Partial<Record<DropReason, number>>
+  /** Counts per bucket of `dialBuckets` (the last is +Inf). */
+  dialSeconds: number[]
+  /** The same by `holdBuckets`: how long clients waited that were connected in the end. */
+  holdSeconds: number[]
+}
+
+/** Upper bounds, in seconds, of the buckets of `dialSeconds`. */
+export const dialBuckets: readonly number[] = [
+  0.0005, 0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5,
+]
+
+/** Of those of `holdSeconds`. */
+export const holdBuckets: readonly number[] = [0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300]
 
 /** The compiler asks for each: one that is left out would be zero in all processes but its own. */
 const keysOf = <K extends string>(all: Readonly<Record<K, unknown>>): readonly K[] =>
   Object.keys(all) as K[]
 
-/** A gauge is what there is now: of what went with its process nothing is left. */
-const kinds: Readonly<Record<PlainCounter, 'counter' | 'gauge'>> = {
-  accepted: 'counter',
-  active: 'gauge',
-  dialAttempts: 'counter',
-  dialRetries: 'counter',
-  held: 'gauge',
-  holdRefused: 'counter',
-  queued: 'gauge',
-  queueRefused: 'counter',
-  bytesToBackend: 'counter',
-  bytesToClient: 'counter',
-  accessLines: 'counter',
-  datagramsToBackend: 'counter',
-  datagramsToClient: 'counter',
-  dialSecondsSum: 'counter',
-  holdSecondsSum: 'counter',
-}
-
 const plain = keysOf(kinds)
 
 export const causes = keysOf<Cause>(causeText)
-
-const dropReasons = keysOf<DropReason>({
-  'no-endpoint': 0,
-  refused: 0,
-  'no-fd': 0,
-  'send-failed': 0,
-  draining: 0,
-  loop: 0,
-  'not-allowed': 0,
-})
 
 const places = <K extends string>(
   names: readonly K[],

@@ -1,3 +1,4 @@
+import type { ListenerCounters } from './counters.ts'
 import type { RelayProtocol } from '../model/service.ts'
 import type { TrafficOptions } from '../model/traffic.ts'
 import type { AddressRanges } from '../util/address-ranges.ts'
@@ -154,62 +155,6 @@ export type BindState =
       /** No client is to get in there now: it is the port that can't be kept. */
       readonly isIdle?: true
     }
-
-/** Totals of one listener since the process started. Plain numbers, bumped in place. */
-export interface ListenerCounters {
-  accepted: number
-  /** TCP connections, or UDP flows, that are open now. */
-  active: number
-  dialAttempts: number
-  dialRetries: number
-  /** Clients that wait now for an endpoint to come back. */
-  held: number
-  /** Clients that should have waited, and were refused because too many did. */
-  holdRefused: number
-  /** Connections that ended in each abnormal way; see cause.ts. */
-  failed: Partial<Record<Cause, number>>
-  /** Bytes of connections that have ended; those of open ones are added when read. */
-  bytesToBackend: number
-  bytesToClient: number
-  /** Lines of the access log that were made, whatever has become of them. */
-  accessLines: number
-  datagramsToBackend: number
-  datagramsToClient: number
-  datagramsDropped: Partial<Record<DropReason, number>>
-  /** Clients that wait now for a place at an endpoint. */
-  queued: number
-  /** Clients that should have waited for one, and were refused because too many did. */
-  queueRefused: number
-  /** Counts per bucket of `dialBuckets` (the last is +Inf), and their sum in seconds. */
-  dialSeconds: number[]
-  dialSecondsSum: number
-  /** The same by `holdBuckets`: how long clients waited that were connected in the end. */
-  holdSeconds: number[]
-  holdSecondsSum: number
-}
-
-/** Why a datagram was not passed on. */
-export type DropReason =
-  | 'no-endpoint'
-  /** Every endpoint refused (ICMP port unreachable). */
-  | 'refused'
-  /** No descriptor was left, and no flow to take one from. */
-  | 'no-fd'
-  | 'send-failed'
-  /** Usher is shutting down and takes no new flows. */
-  | 'draining'
-  /** It claimed to come from a listener of Usher's own, or from port 0; or see `endsRing`. */
-  | 'loop'
-  /** The client is outside of the source ranges, or its policy leaves it no endpoint. */
-  | 'not-allowed'
-
-/** Upper bounds, in seconds, of the buckets of `dialSeconds`. */
-export const dialBuckets: readonly number[] = [
-  0.0005, 0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5,
-]
-
-/** Of those of `holdSeconds`. */
-export const holdBuckets: readonly number[] = [0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300]
 
 export interface ListenerStats {
   readonly id: string

@@ -7,11 +7,13 @@ import { modeTable, probeTable } from '../../src/observe/metrics-table.ts'
 import { ProbeCounts } from '../../src/observe/probe-counts.ts'
 import { relayInfoMetrics } from '../../src/observe/relay-metrics.ts'
 import { loopbackTable } from '../../src/observe/rule-metrics-table.ts'
-import { newCounters } from '../../src/relay/counters.ts'
 import {
+  newCounters,
   dialBuckets,
-  type EndpointStats,
   type ListenerCounters,
+} from '../../src/relay/counters.ts'
+import {
+  type EndpointStats,
   type ListenerStats,
   type RelayStats,
 } from '../../src/relay/relay.ts'

@@ -8,7 +8,7 @@ import type { Backend } from '../front.ts'
 import { CountedEndpoints } from '../counted-endpoints.ts'
 import { ConnectionLimiter, limiterFor, newLimiterMemory } from '../connection-limiter.ts'
 import type { Cause, ConnectionRecord } from '../cause.ts'
-import { Counters } from '../counters.ts'
+import { Counters, type ListenerCounters } from '../counters.ts'
 import { ownQueues } from '../endpoint-capacity.ts'
 import { explainPick, closedReason } from '../explain-pick.ts'
 import type { Explanation, ExplainQuery } from '../explanation.ts'
@@ -17,7 +17,6 @@ import { allClosed, holdsClients, openFronts } from '../open-fronts.ts'
 import type {
   Bind,
   BindState,
-  ListenerCounters,
   ListenerStats,
   RelayEndpoint,
   RelayListener,

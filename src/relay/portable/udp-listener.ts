@@ -1,15 +1,9 @@
 import { createSocket, type RemoteInfo, type Socket } from 'node:dgram'
 import { forEachYielding } from '../../util/list-diff.ts'
-import type { Counters } from '../counters.ts'
+import type { Counters, DropReason } from '../counters.ts'
 import type { Explanation, ExplainQuery } from '../explanation.ts'
 import type { Choice, Backend } from '../front.ts'
-import {
-  bindKey,
-  type Bind,
-  type DropReason,
-  type ListenerStats,
-  type RelayListener,
-} from '../relay.ts'
+import { bindKey, type Bind, type ListenerStats, type RelayListener } from '../relay.ts'
 import type { Listening } from '../bind-set.ts'
 import { ListenerFlows } from '../flow-limits.ts'
 import { cooldownMs } from '../listener-endpoints.ts'

@@ -1,5 +1,6 @@
 import * as v from 'valibot'
 import { checkShape } from '../../health/check-option.ts'
+import { balanceNames, balancePolicies } from '../../model/balance-policies.ts'
 import type { CheckEffects } from '../../model/service.ts'
 import type {
   TrafficOptions,
@@ -19,10 +20,17 @@ import { decodeRetry, replaysNothing, retryOptions } from './retry-options.ts'
 const balanceOptions = {
   balance: described(
     v.picklist(
-      ['round-robin', 'least-connections', 'random', 'maglev'],
-      isNot('round-robin, least-connections, random or maglev'),
+      balanceNames,
+      isNot(
+        `${balanceNames.slice(0, -1).join(', ')} or ${balanceNames.slice(-1).join('')}`,
+      ),
     ),
-    'Which endpoint a new connection goes to; `round-robin` by default. `least-connections`: the one with the fewest connections of all workers. `maglev`: by the address of the client alone, the same on every node and after a restart.',
+    [
+      'Which endpoint a new connection goes to; `round-robin` by default.',
+      ...Object.entries(balancePolicies).flatMap(([name, { help }]) =>
+        help === undefined ? [] : [`\`${name}\`: ${help}.`],
+      ),
+    ].join(' '),
     'least-connections',
   ),
   slowStart: described(
@@ -228,13 +236,15 @@ export const idleOptions = (
   for (const name of ['onDown', 'whenAllDown', 'onBack'] as const)
     if (Object.hasOwn(raw, name) && !Object.hasOwn(raw, 'check'))
       idle.push({ name, message: 'does nothing without check; give that, too' })
-  if (Object.hasOwn(raw, 'slowStart') && peek(raw, 'balance') === 'maglev')
+  const byClient = balanceNames.find(
+    name => name === peek(raw, 'balance') && balancePolicies[name].isByClient,
+  )
+  if (Object.hasOwn(raw, 'slowStart') && byClient !== undefined)
     idle.push({
       name: 'slowStart',
-      message:
-        'does nothing with maglev, which gives each endpoint its clients; leave it out',
+      message: `does nothing with ${byClient}, which gives each endpoint its clients; leave it out`,
     })
-  const isKept = peek(raw, 'balance') === 'maglev' || Object.hasOwn(raw, 'affinity')
+  const isKept = byClient !== undefined || Object.hasOwn(raw, 'affinity')
   if (Object.hasOwn(raw, 'udpSpread') && isKept)
     idle.push({
       name: 'udpSpread',

@@ -1,5 +1,6 @@
 import { decodeCheck, readCheck } from '../../health/check-option.ts'
 import { readLogDestination } from '../../model/access-log.ts'
+import { balancePolicyOf } from '../../model/balance-policies.ts'
 import type { Protocol } from '../../model/service.ts'
 import { rangesOf } from '../../util/address-ranges.ts'
 import { type AddressPort, familyOf, joinHostPort, wildcardOf } from '../../util/ip.ts'
@@ -260,7 +261,7 @@ const unixFaults = (
 
 const addressFaults = (raw: object, given: (name: string) => boolean): ShapeFault[] => [
   ...byAddress.filter(given).map(needsAddress),
-  ...(peek(raw, 'balance') === 'maglev' ? [needsAddress('balance')] : []),
+  ...(balancePolicyOf(peek(raw, 'balance'))?.isByClient ? [needsAddress('balance')] : []),
 ]
 
 const needsAddress = (name: string): ShapeFault => ({

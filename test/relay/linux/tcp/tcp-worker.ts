@@ -7,7 +7,12 @@ import {
   newDescriptorsMemory,
 } from '../../../../src/relay/linux/shared/descriptors.ts'
 import { Linger } from '../../../../src/relay/linux/linger.ts'
-import { causes, counterCell, countersOf } from '../../../../src/relay/counters.ts'
+import {
+  causes,
+  counterCell,
+  countersOf,
+  type ListenerCounters,
+} from '../../../../src/relay/counters.ts'
 import { SharedEndpointState } from '../../../../src/relay/linux/shared/shared-endpoint-state.ts'
 import {
   endpointCell,
@@ -18,7 +23,6 @@ import { RelayWorker } from '../../../../src/relay/linux/worker/relay-worker.ts'
 import type { ConnectionRecord } from '../../../../src/relay/cause.ts'
 import type {
   Bind,
-  ListenerCounters,
   RelayFront,
   RelayLimits,
   RelayListener,

@@ -7,7 +7,11 @@ import {
   Descriptors,
   newDescriptorsMemory,
 } from '../../../../src/relay/linux/shared/descriptors.ts'
-import { counterCell, countersOf } from '../../../../src/relay/counters.ts'
+import {
+  counterCell,
+  countersOf,
+  type ListenerCounters,
+} from '../../../../src/relay/counters.ts'
 import { SharedEndpointState } from '../../../../src/relay/linux/shared/shared-endpoint-state.ts'
 import {
   endpointCell,
@@ -21,7 +25,7 @@ import { FdAccount } from '../../../../src/relay/linux/worker/fd-account.ts'
 import { EndedConnections } from '../../../../src/relay/ended-connections.ts'
 import { NodeClientSet } from '../../../../src/relay/node-clients.ts'
 import type { WorkerEnv } from '../../../../src/relay/linux/worker/worker-backend.ts'
-import type { Bind, ListenerCounters, RelayFront } from '../../../../src/relay/relay.ts'
+import type { Bind, RelayFront } from '../../../../src/relay/relay.ts'
 import type { RelayEndpoint } from '../../../../src/relay/relay.ts'
 import { freeUdpPort, testHost } from '../../../support/ports.ts'
 import { defaultLimits, frontOf, listenerSpec } from '../../../support/relay-fixture.ts'
