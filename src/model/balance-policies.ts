@@ -37,6 +37,6 @@ export const balanceNames = Object.keys(policies) as readonly BalanceBy[]
 
 /** Of text that may name one, as of a file that is read. */
 export const balancePolicyOf = (name: unknown): BalancePolicy | undefined =>
-  balanceNames.some(known => known === name)
-    ? balancePolicies[name as BalanceBy]
-    : undefined
+  byName.get(name)
+
+const byName: ReadonlyMap<unknown, BalancePolicy> = new Map(Object.entries(policies))

@@ -1,6 +1,10 @@
 import * as v from 'valibot'
 import { checkShape } from '../../health/check-option.ts'
-import { balanceNames, balancePolicies } from '../../model/balance-policies.ts'
+import {
+  balanceNames,
+  balancePolicies,
+  balancePolicyOf,
+} from '../../model/balance-policies.ts'
 import type { CheckEffects } from '../../model/service.ts'
 import type {
   TrafficOptions,
@@ -236,15 +240,14 @@ export const idleOptions = (
   for (const name of ['onDown', 'whenAllDown', 'onBack'] as const)
     if (Object.hasOwn(raw, name) && !Object.hasOwn(raw, 'check'))
       idle.push({ name, message: 'does nothing without check; give that, too' })
-  const byClient = balanceNames.find(
-    name => name === peek(raw, 'balance') && balancePolicies[name].isByClient,
-  )
-  if (Object.hasOwn(raw, 'slowStart') && byClient !== undefined)
+  const balance = peek(raw, 'balance')
+  const { isByClient = false } = balancePolicyOf(balance) ?? {}
+  if (Object.hasOwn(raw, 'slowStart') && isByClient)
     idle.push({
       name: 'slowStart',
-      message: `does nothing with ${byClient}, which gives each endpoint its clients; leave it out`,
+      message: `does nothing with ${String(balance)}, which gives each endpoint its clients; leave it out`,
     })
-  const isKept = byClient !== undefined || Object.hasOwn(raw, 'affinity')
+  const isKept = isByClient || Object.hasOwn(raw, 'affinity')
   if (Object.hasOwn(raw, 'udpSpread') && isKept)
     idle.push({
       name: 'udpSpread',

@@ -147,34 +147,24 @@ export class SharedEndpointState extends SlotPages<BigInt64Array> {
     super(cells.count, memory => new BigInt64Array(memory))
   }
 
-  /** That of the endpoint which has the slot now. */
+  /** Of the endpoint which has the slot now, as all that follow. */
   cooldownOf(slot: number): SharedCell<Cooldown> {
-    return new SharedCell(
-      cooldownBits,
-      this.pageOf(slot),
-      this.offsetOf(slot) + cells.cooldown,
-    )
+    return this.#cellOf(cooldownBits, slot, cells.cooldown)
   }
 
-  /** What came back from the endpoint which has the slot now. */
+  /** What came back from it. */
   repliesOf(slot: number): SharedCell<Replies> {
-    const at = this.offsetOf(slot) + cells.replies
-    return new SharedCell(replyBits, this.pageOf(slot), at)
+    return this.#cellOf(replyBits, slot, cells.replies)
   }
 
-  /** Connections that the endpoint which has the slot now has not served. */
+  /** Connections that it has not served. */
   doubtsOf(slot: number): SharedCell<Doubts> {
-    return new SharedCell(
-      doubtBits,
-      this.pageOf(slot),
-      this.offsetOf(slot) + cells.doubts,
-    )
+    return this.#cellOf(doubtBits, slot, cells.doubts)
   }
 
-  /** Whether the endpoint which has the slot now is down, or has just come back. */
+  /** Whether it is down, or has just come back. */
   recoveryOf(slot: number): SharedCell<Recovery> {
-    const at = this.offsetOf(slot) + cells.recovery
-    return new SharedCell(recoveryBits, this.pageOf(slot), at)
+    return this.#cellOf(recoveryBits, slot, cells.recovery)
   }
 
   readCooldown(slot: number): Cooldown {
@@ -192,5 +182,9 @@ export class SharedEndpointState extends SlotPages<BigInt64Array> {
     for (let cell = 0; cell < cells.count; cell += 1) {
       renewState(this.pageOf(slot), start + cell)
     }
+  }
+
+  #cellOf<S>(bits: StateBits<S>, slot: number, cell: number): SharedCell<S> {
+    return new SharedCell(bits, this.pageOf(slot), this.offsetOf(slot) + cell)
   }
 }

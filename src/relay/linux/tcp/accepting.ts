@@ -111,11 +111,11 @@ export class Accepting implements EventSource<ListeningSocket> {
 
   /** All who have come so far, though others come meanwhile. */
   acceptQueued(): void {
-    for (const socket of this.#sockets) {
-      let left = mostQueued
-      for (; left > 0 && !this.#isPaused && this.#acceptOne(socket); left -= 1)
+    for (const socket of this.#sockets)
+      for (let left = mostQueued; left > 0; left -= 1) {
+        if (this.#isPaused || !this.#acceptOne(socket)) break
         this.#env.signs.beat()
-    }
+      }
   }
 
   failed({ service }: ListeningSocket, error: unknown): void {
