@@ -36,11 +36,8 @@ t.test(`a page of ${services} Services`, { skip: noBrowser }, async t => {
     .locator('td.new', { hasText: /^[1-9]/ })
     .first()
     .waitFor()
-  const rates = await page.locator('td.new').allTextContents()
-  t.strictSame(
-    rates,
-    rates.toSorted((a, b) => Number(b) - Number(a)),
-  )
+  const shown = await rows.evaluateAll(list => list.map(row => row.dataset['name']))
+  for (const name of shown) t.match(name, /^default\/service-\d+[49]0\b/)
   await page.locator('#filter').fill('10.96.1.4')
   t.match(await page.locator('#shown').textContent(), /^11 of 10000 Services$/)
   await page.locator('#filter').fill('')
