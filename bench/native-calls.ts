@@ -14,8 +14,8 @@ export {
   SO_RCVBUF,
 } from '#usher/ffi/constants'
 export { errno, errnoName, systemError } from '#usher/ffi/errno'
-export { EventLoop, type EventSource } from '#usher/relay/linux/event-loop'
-export { readSockaddr, writeSockaddr } from '#usher/relay/linux/sockaddr'
+export { EventLoop, type EventSource } from '#usher/relay/engine/event-loop'
+export { readSockaddr, writeSockaddr } from '#usher/relay/engine/sockaddr'
 export { iovec, msghdr, sockaddrSize } from '#usher/ffi/struct-layout'
 export { type NativeMemory, type Syscalls, loadSyscalls } from '#usher/ffi/syscalls'
 

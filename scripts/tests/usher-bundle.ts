@@ -13,7 +13,7 @@ const entryPoints = {
   'dist/cli/backend-process': 'demo/backend-process.js',
   'dist/cli/data-plane': 'relay/supervised/data-plane.js',
   'dist/cli/reader-main': 'source/manifests/reader-main.js',
-  'dist/cli/worker/worker-main': 'relay/linux/worker/worker-main.js',
+  'dist/cli/worker-main': 'relay/sockets/linux/worker-main.js',
 }
 
 /** CommonJS in a module asks for Node's own parts so. */

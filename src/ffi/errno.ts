@@ -1,11 +1,16 @@
 import { constants } from 'node:os'
-import { getSystemErrorName } from 'node:util'
+import { getSystemErrorMap, getSystemErrorName } from 'node:util'
+
+/** Where the numbers of the C library are others (Windows), those that Node has names for. */
+const named = Object.fromEntries(
+  [...getSystemErrorMap()].map(([number, [name]]) => [name, -number]),
+)
 
 /**
  * The errors that the relay tells apart (errno(3)). System calls answer them as negative
  * numbers, as the kernel does: `result === -errno.EAGAIN`.
  */
-export const errno = constants.errno
+export const errno: typeof constants.errno = { ...constants.errno, ...named }
 
 /** The name of a negative result, such as `ECONNREFUSED` of -111. */
 export const errnoName = (result: number): string => getSystemErrorName(result)

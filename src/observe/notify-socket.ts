@@ -10,7 +10,7 @@ import {
 } from '../ffi/constants.ts'
 import { systemError } from '../ffi/errno.ts'
 import { loadSyscalls, type Syscalls } from '../ffi/syscalls.ts'
-import { writeSockaddr } from '../relay/linux/sockaddr.ts'
+import { writeSockaddr } from '../relay/engine/sockaddr.ts'
 import { messageOf, errorCode } from '../util/usher-error.ts'
 import type { Log } from './log.ts'
 

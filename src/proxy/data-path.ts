@@ -60,7 +60,6 @@ export const createDataPath = async (
   // First: where it does not work, nothing has been touched yet.
   const { relay, choice: relayChoice } = await makeRelay(deps, {
     clock,
-    random,
     limits: options.limits,
     observer: connectionLog,
     openFileLimit: openFileLimit(),
@@ -150,7 +149,7 @@ const proxyPortIds = (
 
 /** In a process of its own, unless nothing is ever started in this one. */
 const makeRelay = async (
-  { options, resync }: Shared,
+  { options, resync, random }: Shared,
   deps: RelayDeps,
 ): Promise<MadeRelay> => {
   const { relay = 'portable', sharesProcess = false } = options
@@ -159,7 +158,7 @@ const makeRelay = async (
     return here(relay, deps)
   }
   const { ownProcess } = await import('./own-process.ts')
-  return ownProcess({ ...deps, relay, lost: resync })
+  return ownProcess({ ...deps, random, relay, lost: resync })
 }
 
 const logBlind = (log: Log, why: string): void =>

@@ -2,7 +2,6 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import pRetry from 'p-retry'
 import { joinHostPort } from '../util/ip.ts'
 import { errorOf, hasCode, UsherError, errorCode } from '../util/usher-error.ts'
-import type { FdBudget } from './fd-budget.ts'
 import { bindKey, type Bind, type BindState } from './relay.ts'
 
 /** A socket that has its address. */
@@ -36,19 +35,15 @@ const checkMs = 2000
  * with jittered back-off (0.25 s to 10 s) until it is free or no longer wanted.
  */
 export class BindSet {
-  readonly #budget: Pick<FdBudget, 'takeListening' | 'releaseListening'>
   readonly #open: (bind: Bind, isIdle: boolean) => Promise<Listening>
   readonly #changed: (state: BindState) => void
   readonly #kept = new Map<string, Kept>()
   #closed: readonly BindState[] = []
 
-  /** Each listening socket is paid for from `budget`. */
   constructor(
-    budget: Pick<FdBudget, 'takeListening' | 'releaseListening'>,
     open: (bind: Bind, isIdle: boolean) => Promise<Listening>,
     changed: (state: BindState) => void,
   ) {
-    this.#budget = budget
     this.#open = open
     this.#changed = changed
   }
@@ -128,7 +123,7 @@ export class BindSet {
     }
     const open = async (): Promise<void> => {
       if (kept.listening !== undefined) return kept.listening.resume?.()
-      const listening = await this.#openPaid(bind, idle !== undefined)
+      const listening = await this.#open(bind, idle !== undefined)
       if (signal.aborted) listening.close()
       else kept.listening = listening
     }
@@ -164,24 +159,6 @@ export class BindSet {
     }
   }
 
-  /** A listening socket that gives its descriptor back to the budget when it is closed. */
-  async #openPaid(bind: Bind, isIdle: boolean): Promise<Listening> {
-    if (!this.#budget.takeListening()) throw noDescriptor()
-    try {
-      const listening = await this.#open(bind, isIdle)
-      return {
-        ...listening,
-        close: () => {
-          listening.close()
-          this.#budget.releaseListening()
-        },
-      }
-    } catch (error) {
-      this.#budget.releaseListening()
-      throw error
-    }
-  }
-
   #closeAllBut(wanted: ReadonlyMap<string, unknown>): void {
     for (const [key, { abort, listening, state }] of this.#kept) {
       if (wanted.has(key)) continue
@@ -213,8 +190,3 @@ const errorText = (error: Error): string =>
 
 /** One for all: an abort makes an exception with a stack otherwise. */
 const unwanted = new Error('no longer wanted')
-
-const noDescriptor = (): NodeJS.ErrnoException =>
-  Object.assign(new Error('too few file descriptors; raise the limit (ulimit -n)'), {
-    code: 'EMFILE',
-  })

@@ -1,5 +1,5 @@
 import type { Selection } from '../util/selection.ts'
-import type { LinuxRelayParts } from './linux/probe.ts'
+import type { LinuxRelayParts } from './sockets/linux/probe.ts'
 
 /** A relay, as --relay names it. */
 export type RelayName = 'linux' | 'portable'

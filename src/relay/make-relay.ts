@@ -7,12 +7,11 @@ import {
   type WantedRelay,
 } from './choose-relay.ts'
 import type { Privileges } from './privileges.ts'
+import type { SocketLayer } from './engine/socket-layer.ts'
 import type { Relay, RelayLimits, RelayObserver } from './relay.ts'
 
 export interface RelayDeps {
   readonly clock: Clock
-  /** 0 <= n < 1. */
-  readonly random: () => number
   readonly limits: RelayLimits
   readonly observer: RelayObserver
   /** RLIMIT_NOFILE of the process. */
@@ -62,16 +61,18 @@ export const makeRelay = async (
 const choiceOf = async (wanted: WantedRelay): Promise<RelayChoice> =>
   wanted === 'portable'
     ? chooseRelay(wanted)
-    : chooseRelay(wanted, (await import('./linux/probe.ts')).probeLinuxRelay)
+    : chooseRelay(wanted, (await import('./sockets/linux/probe.ts')).probeLinuxRelay)
 
 const relayOf = async (name: RelayName, deps: RelayDeps): Promise<Relay> => {
-  if (name === 'linux') {
-    const { LinuxRelay } = await import('./linux/linux-relay.ts')
-    return new LinuxRelay(deps)
-  }
-  const { PortableRelay } = await import('./portable/portable-relay.ts')
-  return new PortableRelay(deps)
+  const { RelayEngine } = await import('./engine/relay-engine.ts')
+  return new RelayEngine({ ...deps, layer: await layerOf(name, deps.limits) })
 }
+
+/** Loads nothing of the other one. */
+const layerOf = async (name: RelayName, limits: RelayLimits): Promise<SocketLayer> =>
+  name === 'linux'
+    ? (await import('./sockets/linux/linux-layer.ts')).linuxLayer(limits)
+    : (await import('./sockets/node/node-layer.ts')).nodeLayer(limits)
 
 /** More threads than that have to be asked for. */
 const mostUnasked = 4

@@ -4,7 +4,7 @@ import t from 'tap'
 import { type Balanced, Balancer } from '../../src/balance/balancer.ts'
 import { type Cell, OwnCell } from '../../src/balance/cell.ts'
 import { noCooldown, type Cooldown } from '../../src/balance/cooldown.ts'
-import { SharedEndpointState } from '../../src/relay/linux/shared/shared-endpoint-state.ts'
+import { SharedEndpointState } from '../../src/relay/engine/shared/shared-endpoint-state.ts'
 
 interface Target extends Balanced {
   readonly cooldown: Cell<Cooldown>

@@ -13,7 +13,7 @@ import {
   replyClients,
 } from '../../src/balance/replies.ts'
 import { noCooldown } from '../../src/balance/cooldown.ts'
-import { SharedEndpointState } from '../../src/relay/linux/shared/shared-endpoint-state.ts'
+import { SharedEndpointState } from '../../src/relay/engine/shared/shared-endpoint-state.ts'
 
 t.test(
   'an endpoint answers others while nearly all of its flows have replies',

@@ -28,7 +28,8 @@ t.test('every option of the relay has advice, and its default', async t => {
 
 t.test('files that the architecture names for the relays are there', async t => {
   const page = read('docs/architecture.md')
-  for (const folder of ['', 'linux/', 'portable/', 'remote/', 'supervised/']) {
+  const folders = ['engine/', 'sockets/linux/', 'sockets/node/', 'remote/', 'supervised/']
+  for (const folder of ['', ...folders]) {
     const rows = rowsOf(page, `in \`src/relay/${folder}\``)
     t.ok(rows.length > 3, folder)
     for (const name of rows.flatMap(([, cell]) => codes(cell))) {

@@ -115,7 +115,7 @@ const joins = (port: number, user: string): string => {
     JSON.stringify(new URL(`../../dist/${name}.js`, import.meta.url).href)
   const code = `
     import { loadSyscalls } from ${dist('ffi/syscalls')}
-    import { writeSockaddr } from ${dist('relay/linux/sockaddr')}
+    import { writeSockaddr } from ${dist('relay/engine/sockaddr')}
     import { systemError } from ${dist('ffi/errno')}
     import * as c from ${dist('ffi/constants')}
     const calls = loadSyscalls()

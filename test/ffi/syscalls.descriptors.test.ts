@@ -2,7 +2,7 @@ import t from 'tap'
 import * as c from '../../src/ffi/constants.ts'
 import { errno, errnoName, systemError } from '../../src/ffi/errno.ts'
 import { linuxRelaySkip } from '../support/linux-only.ts'
-import { Bench, flags } from '../relay/linux/calls-bench.ts'
+import { Bench, flags } from '../relay/engine/calls-bench.ts'
 
 const skip = linuxRelaySkip()
 

@@ -2,7 +2,7 @@ import t from 'tap'
 import * as c from '../../src/ffi/constants.ts'
 import { errno } from '../../src/ffi/errno.ts'
 import type { NativeMemory } from '../../src/ffi/syscalls.ts'
-import { readSockaddr } from '../../src/relay/linux/sockaddr.ts'
+import { readSockaddr } from '../../src/relay/engine/sockaddr.ts'
 import {
   cmsghdr,
   iovec,
@@ -13,7 +13,7 @@ import {
 } from '../../src/ffi/struct-layout.ts'
 import { linuxRelaySkip } from '../support/linux-only.ts'
 import { until } from '../support/until.ts'
-import { Bench } from '../relay/linux/calls-bench.ts'
+import { Bench } from '../relay/engine/calls-bench.ts'
 
 const skip = linuxRelaySkip()
 const datagrams = c.SOCK_DGRAM

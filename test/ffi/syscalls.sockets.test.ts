@@ -1,11 +1,11 @@
 import t from 'tap'
 import * as c from '../../src/ffi/constants.ts'
 import { errno } from '../../src/ffi/errno.ts'
-import { readSockaddr, sockaddrLength } from '../../src/relay/linux/sockaddr.ts'
+import { readSockaddr, sockaddrLength } from '../../src/relay/engine/sockaddr.ts'
 import { tcpInfo } from '../../src/ffi/struct-layout.ts'
 import { linuxRelaySkip } from '../support/linux-only.ts'
 import { until } from '../support/until.ts'
-import { Bench, flags } from '../relay/linux/calls-bench.ts'
+import { Bench, flags } from '../relay/engine/calls-bench.ts'
 
 const skip = linuxRelaySkip()
 const stream = c.SOCK_STREAM

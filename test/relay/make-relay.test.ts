@@ -9,7 +9,6 @@ import {
   makeRelay,
   type RelayDeps,
 } from '../../src/relay/make-relay.ts'
-import { PortableRelay } from '../../src/relay/portable/portable-relay.ts'
 import { systemClock } from '../../src/util/clock.ts'
 import { linuxRelaySkip } from '../support/linux-only.ts'
 
@@ -135,7 +134,6 @@ t.test('privileges that should have gone are told', async t => {
 
 const deps = (workers: number): RelayDeps => ({
   clock: systemClock,
-  random: Math.random,
   limits: relayLimits(sidecar()),
   observer: silentObserver,
   openFileLimit: 1000,
@@ -145,7 +143,8 @@ const deps = (workers: number): RelayDeps => ({
 t.test('the portable relay has one thread, whatever is wished', async t => {
   const { relay, choice } = await makeRelay('portable', deps(3))
   t.match(choice, { name: 'portable', workers: 1, passedOver: [] })
-  t.type(relay, PortableRelay)
+  t.teardown(() => relay.drain(0))
+  t.equal((await relay.stats()).workers, undefined)
 })
 
 t.test('auto takes linux here', { skip: linuxRelaySkip() }, async t => {

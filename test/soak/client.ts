@@ -1,6 +1,6 @@
 import { connect, type Socket } from 'node:net'
 import type { Bind } from '../../src/relay/relay.ts'
-import { reset } from '../../src/relay/portable/reset.ts'
+import { reset } from '../../src/relay/sockets/node/reset.ts'
 import { until } from '../support/until.ts'
 import { PatternCheck } from './pattern.ts'
 import { disguisedReset } from './disguised-reset.ts'

@@ -1,18 +1,19 @@
-import { LinuxRelay } from '../../src/relay/linux/linux-relay.ts'
+import { RelayEngine } from '../../src/relay/engine/relay-engine.ts'
+import { linuxLayer } from '../../src/relay/sockets/linux/linux-layer.ts'
 import { systemClock } from '../../src/util/clock.ts'
 import type { MakeRelay } from '../support/relay-fixture.ts'
 
 /** Forced collections in the middle of traffic are part of the soak. */
 const collecting = new URL('./collecting-worker.mjs', import.meta.url)
-const compiled = new URL('../../dist/relay/linux/worker/worker-main.js', import.meta.url)
+const compiled = new URL('../../dist/relay/sockets/linux/worker-main.js', import.meta.url)
 
 const linuxRelay =
   (workers: number, file: URL): MakeRelay =>
   request =>
-    new LinuxRelay({
+    new RelayEngine({
       clock: systemClock,
       workers,
-      workerProgram: { file, execArgv: [] },
+      layer: linuxLayer(request.limits, { file, execArgv: [] }),
       ...request,
     })
 

@@ -5,11 +5,11 @@ import { runInNewContext } from 'node:vm'
 
 setFlagsFromString('--expose-gc')
 const collect = runInNewContext('gc')
-const { EventLoop } = await import('../../dist/relay/linux/event-loop.js')
+const { EventLoop } = await import('../../dist/relay/engine/event-loop.js')
 const turn = Reflect.get(EventLoop.prototype, 'turn')
 EventLoop.prototype.turn = function turnAndCollect(ms) {
   collect({ type: 'minor' })
   turn.call(this, ms)
   if (Math.random() < 0.02) collect()
 }
-await import('../../dist/relay/linux/worker/worker-main.js')
+await import('../../dist/relay/sockets/linux/worker-main.js')

@@ -1,4 +1,4 @@
-import { probeLinuxRelay } from '../../src/relay/linux/probe.ts'
+import { probeLinuxRelay } from '../../src/relay/sockets/linux/probe.ts'
 
 /**
  * For the `skip` of tests of the Linux relay: why it can't run here (another system, or

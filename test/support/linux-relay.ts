@@ -1,20 +1,32 @@
 import { writeSync } from 'node:fs'
 import type { Test } from 'tap'
-import type { WorkerProgram } from '../../src/relay/linux/main/worker-thread.ts'
-import { LinuxRelay, type LinuxRelayDeps } from '../../src/relay/linux/linux-relay.ts'
+import type { WorkerProgram } from '../../src/relay/sockets/linux/worker-thread.ts'
+import { RelayEngine, type RelayEngineDeps } from '../../src/relay/engine/relay-engine.ts'
+import { linuxLayer } from '../../src/relay/sockets/linux/linux-layer.ts'
+import type { Syscalls } from '../../src/ffi/syscalls.ts'
 import { systemClock } from '../../src/util/clock.ts'
 import type { MakeRelay } from './relay-fixture.ts'
 import { until } from './until.ts'
 import { workerFile } from './usher-program.ts'
 
+interface LinuxRelayRequest extends Partial<RelayEngineDeps> {
+  readonly workerProgram?: WorkerProgram
+  /** Of the main thread. */
+  readonly calls?: Syscalls
+}
+
 /** A relay of several workers, or in another way special. */
 export const makeLinuxRelayWith =
-  (over: Partial<LinuxRelayDeps>): MakeRelay =>
+  ({
+    workerProgram = { file: workerFile, execArgv: [] },
+    calls,
+    ...over
+  }: LinuxRelayRequest): MakeRelay =>
   request =>
-    new LinuxRelay({
+    new RelayEngine({
       clock: systemClock,
       workers: 1,
-      workerProgram: { file: workerFile, execArgv: [] },
+      layer: linuxLayer(request.limits, workerProgram, calls),
       ...request,
       ...over,
     })

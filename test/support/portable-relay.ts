@@ -1,10 +1,12 @@
-import { PortableRelay } from '../../src/relay/portable/portable-relay.ts'
+import { RelayEngine } from '../../src/relay/engine/relay-engine.ts'
+import { nodeLayer } from '../../src/relay/sockets/node/node-layer.ts'
 import { systemClock } from '../../src/util/clock.ts'
 import type { MakeRelay } from './relay-fixture.ts'
 
 export const makePortableRelay: MakeRelay = request =>
-  new PortableRelay({
+  new RelayEngine({
     clock: systemClock,
-    random: Math.random,
+    workers: 1,
+    layer: nodeLayer(request.limits),
     ...request,
   })

@@ -12,8 +12,8 @@ export const usherProgram = process.env['USHER_TEST_PROGRAM'] ?? built
 /** The same for a thread of the Linux relay. */
 export const workerFile =
   usherProgram === built
-    ? new URL('../../dist/relay/linux/worker/worker-main.js', import.meta.url)
-    : new URL('worker/worker-main.js', pathToFileURL(usherProgram))
+    ? new URL('../../dist/relay/sockets/linux/worker-main.js', import.meta.url)
+    : new URL('worker-main.js', pathToFileURL(usherProgram))
 
 const loopbackEndpoints = new URL('loopback-endpoints.mjs', import.meta.url).href
 const withLoopback = process.env['USHER_TEST_PROGRAM_LOOPBACK']

@@ -24,7 +24,6 @@ const setUp = async (setup: Setup): Promise<void> => {
   const { limits, openFileLimit, workers } = setup
   const { relay, choice } = await makeRelay(setup.relay, {
     clock: systemClock,
-    random: Math.random,
     limits,
     observer: outbox,
     openFileLimit,

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import type { Test } from 'tap'
-import { wasReset } from '../../../src/relay/portable/reset.ts'
+import { wasReset } from '../../../src/relay/sockets/node/reset.ts'
 import { reset } from '../../support/reset.ts'
 import { freeTcpPort, testHost } from '../../support/ports.ts'
 import {

@@ -1,6 +1,6 @@
 import type { Test } from 'tap'
 import { AF_INET, SOCK_STREAM } from '../../../src/ffi/constants.ts'
-import { writeSockaddr } from '../../../src/relay/linux/sockaddr.ts'
+import { writeSockaddr } from '../../../src/relay/engine/sockaddr.ts'
 import { loadSyscalls } from '../../../src/ffi/syscalls.ts'
 import { freeTcpPort, testHost } from '../../support/ports.ts'
 import { type MakeRelay, relayFixture } from '../../support/relay-fixture.ts'

@@ -1,0 +1,297 @@
+import type { RelayProtocol } from '../../../model/service.ts'
+import { familyOf, joinHostPort } from '../../../util/ip.ts'
+import type { PlacedSocket } from '../../../util/placed-socket.ts'
+import { bindKey, type Bind } from '../../relay.ts'
+import { systemError } from '../../../ffi/errno.ts'
+import { Descriptors, type DescriptorsMemory } from '../shared/descriptors.ts'
+import type { Syscalls } from '../../../ffi/syscalls.ts'
+import type { ListeningBudget } from './listening-budget.ts'
+import type { ListeningLayer } from '../socket-layer.ts'
+import { socketOf, Steering } from './steering.ts'
+import type { WorkerHandle } from './worker-handle.ts'
+
+/** The sockets of one address: one for each worker, or one alone. */
+export interface Group {
+  readonly protocol: RelayProtocol
+  readonly bind: Bind
+  readonly sockets: readonly { readonly worker: WorkerHandle; readonly fd: number }[]
+  /** Of a unix socket. */
+  readonly file: PlacedSocket | undefined
+  spread: Spread
+}
+
+/**
+ * How clients come to workers: as the kernel likes, each client always to the same one, or all to one
+ * (any number says which), as it is not known yet who they are.
+ */
+export type Spread = 'any' | 'by-client' | number
+
+/** Of the workers to which a client may come. */
+export const threadsOf = (
+  { sockets, spread }: Group,
+  client: string,
+): readonly number[] => {
+  const threads = sockets.map(({ worker }) => worker.thread)
+  if (spread === 'any') return threads
+  const { length } = threads
+  const index = spread === 'by-client' ? socketOf(client, length) : spread % length
+  return threads.slice(index, index + 1)
+}
+
+/** Whose sockets they are to be. */
+export interface Holder {
+  readonly slot: number
+  readonly protocol: RelayProtocol
+  readonly spread: Spread
+}
+
+/** An address of TCP or UDP as the key of a map. */
+export const socketKey = (protocol: RelayProtocol, bind: Bind): string =>
+  `${protocol} ${bindKey(bind)}`
+
+/**
+ * All listening sockets: opened here, served by workers, who close them on order. One that
+ * a listener lets go may be another's in the same `apply`, queue and all.
+ */
+export class OpenSockets {
+  readonly #calls: Syscalls
+  readonly #budget: ListeningBudget
+  readonly #listening: ListeningLayer
+  readonly #steering: Steering
+  /** By worker, to write down for it what it is about to own. */
+  readonly #owners: ReadonlyMap<WorkerHandle, Descriptors>
+  readonly #groups = new Set<Group>()
+  readonly #offers = new Map<string, Group>()
+  #wanted: ReadonlySet<string> = new Set()
+  #closing = false
+  #drained = false
+
+  constructor(
+    calls: Syscalls,
+    workers: readonly WorkerHandle[],
+    memory: DescriptorsMemory,
+    budget: ListeningBudget,
+    listening: ListeningLayer,
+  ) {
+    this.#calls = calls
+    this.#budget = budget
+    this.#listening = listening
+    this.#steering = new Steering(calls)
+    this.#owners = new Map(
+      workers.map(worker => [worker, new Descriptors(memory, worker.thread)]),
+    )
+  }
+
+  /** From now to `end`, sockets at the `socketKey`s of `wanted` are kept for the listeners that adopt them. */
+  begin(wanted: ReadonlySet<string>): void {
+    this.#wanted = wanted
+  }
+
+  /** Whether a socket may have its port and not listen. */
+  get keepsPorts(): boolean {
+    return this.#listening.keepsPorts
+  }
+
+  /** Whether workers have been ordered to close any since it was last asked. */
+  takeClosing(): boolean {
+    const closing = this.#closing
+    this.#closing = false
+    return closing
+  }
+
+  /** Whether sockets were let go and not taken by another listener. */
+  get isAnyLeft(): boolean {
+    return this.#offers.size > 0
+  }
+
+  /** Closes what was not taken; every worker must have carried out its `release`. */
+  end(): void {
+    this.#wanted = new Set()
+    for (const group of this.#offers.values()) this.#closeAll(group)
+    this.#offers.clear()
+  }
+
+  /**
+   * Serves an address with a socket at each of `workers`. Throws what socket or bind say, or
+   * EMFILE when listening sockets have had their share.
+   */
+  async open(
+    holder: Holder,
+    bind: Bind,
+    workers: readonly WorkerHandle[],
+    isIdle = false,
+  ): Promise<Group> {
+    const taken = isIdle ? undefined : this.#taken(holder, bind, workers)
+    const group = taken ?? (await this.#opened(holder, bind, workers, isIdle))
+    if (isIdle) return group
+    try {
+      this.steer(group, holder.spread)
+    } catch (error) {
+      // A worker may be about to let go of one that was another's: `end` knows when it has.
+      if (taken === undefined) this.#closeAll(group)
+      else this.#offers.set(socketKey(holder.protocol, bind), group)
+      throw error
+    }
+    for (const { worker } of group.sockets) this.assign(holder.slot, group, worker)
+    return group
+  }
+
+  /** Orders a worker to serve its socket of a group. */
+  assign(slot: number, { bind, sockets }: Group, to: WorkerHandle): void {
+    for (const { worker, fd } of sockets) {
+      if (worker !== to || !worker.knows(slot)) continue
+      this.#owners.get(worker)?.opened(fd)
+      worker.post({ kind: 'open', slot, bind, fd })
+    }
+  }
+
+  /** Stops serving; closed, unless it is wanted elsewhere. */
+  letGo(slot: number, group: Group): void {
+    const { protocol, bind, sockets } = group
+    const key = socketKey(protocol, bind)
+    const isWanted = this.#wanted.has(key) && !this.#drained
+    if (isWanted) this.#offers.set(key, group)
+    else this.#forget(group)
+    if (this.#drained) return this.#shut(group)
+    for (const { worker, fd } of sockets) {
+      if (worker.knows(slot)) {
+        worker.post({ kind: isWanted ? 'release' : 'close', slot, bind })
+        this.#closing ||= !isWanted
+      } else if (!isWanted) this.#close(worker, fd)
+    }
+  }
+
+  /** Sockets of TCP stay bound and refuse clients (inet_shutdown; HAProxy pauses so, too). */
+  pause(slot: number, group: Group): void {
+    this.#shut(group)
+    for (const { worker } of group.sockets)
+      if (worker.knows(slot)) worker.post({ kind: 'release', slot, bind: group.bind })
+  }
+
+  /** Serves them again. Throws what listen says. */
+  resume(holder: Holder, group: Group): void {
+    try {
+      for (const { fd } of group.sockets) this.#listening.listen(fd, group.bind)
+      group.spread = 'any' // They are another group of the kernel's now.
+      this.steer(group, holder.spread)
+    } catch (error) {
+      this.#shut(group)
+      throw error
+    }
+    for (const { worker } of group.sockets) this.assign(holder.slot, group, worker)
+  }
+
+  /** Lets go of those that are paused; workers have released them by the end of that `apply`. */
+  closePaused(group: Group): void {
+    if (!this.#drained) this.#closeAll(group)
+  }
+
+  /** Has the kernel spread clients over the sockets of a group. */
+  steer(group: Group, spread: Spread): void {
+    const { sockets, bind } = group
+    const [first] = sockets
+    if (first === undefined || sockets.length < 2 || group.spread === spread) return
+    const result = this.#steer(first.fd, spread, bind.address, sockets.length)
+    if (result < 0)
+      throw systemError(`steer ${joinHostPort(bind.address, bind.port)}`, result)
+    group.spread = spread
+  }
+
+  #steer(fd: number, spread: Spread, address: string, sockets: number): number {
+    if (spread === 'any') return this.#steering.release(fd)
+    return spread === 'by-client'
+      ? this.#steering.byClient(fd, familyOf(address) ?? 'IPv4', sockets)
+      : this.#steering.toOne(fd, spread % sockets)
+  }
+
+  /** A worker is no more: its connections are reset (Linger), but not what listens. */
+  inherit(from: WorkerHandle): void {
+    const inherited = new Set<number>()
+    for (const { sockets } of this.#groups) {
+      for (const { worker, fd } of sockets) if (worker === from) inherited.add(fd)
+    }
+    const owner = this.#owners.get(from)
+    for (const fd of owner?.inherit(from.thread) ?? []) {
+      if (inherited.has(fd)) owner?.opened(fd)
+      else this.#calls.close(fd)
+    }
+  }
+
+  /** Sockets that are let go from now on are closed by workers, or by `abandon`. */
+  drain(): void {
+    this.#drained = true
+  }
+
+  /** No worker is left. */
+  abandon(): void {
+    for (const group of this.#groups) this.#forget(group)
+    for (const worker of this.#owners.keys()) this.inherit(worker)
+  }
+
+  #taken(
+    { protocol, spread }: Holder,
+    bind: Bind,
+    workers: readonly WorkerHandle[],
+  ): Group | undefined {
+    const key = socketKey(protocol, bind)
+    const group = this.#offers.get(key)
+    // A client that all addresses share must find one worker behind all of them.
+    const fits = group?.sockets.every(({ worker }, i) => worker === workers[i])
+    if (group === undefined || (spread !== 'any' && !fits)) return undefined
+    this.#offers.delete(key)
+    return group
+  }
+
+  async #opened(
+    { protocol }: Holder,
+    bind: Bind,
+    workers: readonly WorkerHandle[],
+    isIdle: boolean,
+  ): Promise<Group> {
+    const { length } = workers
+    if (!this.#budget.take(length)) throw noDescriptor()
+    try {
+      const { fds, file } = await this.#listening.open(protocol, bind, length, isIdle)
+      const sockets = workers.map((worker, i) => ({ worker, fd: fds[i] ?? -1 }))
+      const group: Group = { protocol, bind, sockets, file, spread: 'any' }
+      this.#groups.add(group)
+      return group
+    } catch (error) {
+      this.#budget.release(length)
+      throw error
+    }
+  }
+
+  /**
+   * The kernel refuses clients from now on; the worker is ordered to close it. It is
+   * not shut down later: then its number may be another's.
+   */
+  #shut({ protocol, sockets }: Group): void {
+    if (protocol !== 'TCP') return
+    for (const { fd } of sockets) this.#calls.shutdown(fd, SHUT_RD)
+  }
+
+  #closeAll(group: Group): void {
+    for (const { worker, fd } of group.sockets) this.#close(worker, fd)
+    this.#forget(group)
+  }
+
+  #close(worker: WorkerHandle, fd: number): void {
+    this.#owners.get(worker)?.closing(fd)
+    this.#calls.close(fd)
+  }
+
+  #forget(group: Group): void {
+    this.#groups.delete(group)
+    group.file?.remove()
+    this.#budget.release(group.sockets.length)
+  }
+}
+
+/** Ends a TCP socket's listening (shutdown(2); tcp_disconnect). */
+const SHUT_RD = 0
+
+const noDescriptor = (): NodeJS.ErrnoException =>
+  Object.assign(new Error('too few file descriptors; raise the limit (ulimit -n)'), {
+    code: 'EMFILE',
+  })

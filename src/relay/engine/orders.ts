@@ -1,0 +1,89 @@
+import type { CapacityMemory } from '../counted-endpoints.ts'
+import type { LimiterMemory } from '../connection-limiter.ts'
+import type { Query } from '../queries.ts'
+import type { Bind, RelayListener } from '../relay.ts'
+import type { CommonOrder, CommonReport, CommonSetup } from '../remote/messages.ts'
+import type { DescriptorsMemory } from './shared/descriptors.ts'
+
+/** What a worker is started with (`workerData`). */
+export interface WorkerSetup extends CommonSetup {
+  /** 1, 2, ...; 0 is the main thread. */
+  readonly thread: number
+  readonly descriptors: DescriptorsMemory
+  /** An eventfd that the main thread writes to after it has posted orders. */
+  readonly wakeFd: number
+  /** Those of all workers, that of thread 1 first: they outlast every thread. */
+  readonly wakeFds: readonly number[]
+  /** See `WorkerSigns`. */
+  readonly signs: SharedArrayBuffer
+  /** Pages of figures that there are already, when it replaces a worker that died. */
+  readonly listenerPages: readonly SharedArrayBuffer[]
+  readonly endpointPages: readonly SharedArrayBuffer[]
+  /** The same for all workers. */
+  readonly endpointStatePages: readonly SharedArrayBuffer[]
+}
+
+/** A listener for a worker: `slot` is where its figures are, and its name in orders. */
+export interface ListenerOrder {
+  readonly slot: number
+  readonly spec: RelayListener
+  /** Slots of the figures of `spec.endpoints`, in their order. */
+  readonly endpointSlots: readonly number[]
+  /** Of `SharedPlaces`, once its clients may wait. */
+  readonly places?: SharedArrayBuffer | undefined
+  /** Where connections to endpoints are counted over all workers. */
+  readonly capacity?: CapacityMemory | undefined
+  /** Once its connections are limited. */
+  readonly limiter?: LimiterMemory | undefined
+}
+
+/**
+ * From the main thread to a worker; carried out in the order of posting. They name slots of shared
+ * memory and descriptors, which mean something within one process only.
+ */
+export type Order =
+  | CommonOrder<WorkerCall>
+  | { readonly kind: 'listener-page'; readonly page: SharedArrayBuffer }
+  | { readonly kind: 'endpoint-page'; readonly page: SharedArrayBuffer }
+  | { readonly kind: 'endpoint-state-page'; readonly page: SharedArrayBuffer }
+  /** New, or changed. */
+  | ({ readonly kind: 'listener' } & ListenerOrder)
+  /** Serve this listening socket, which the worker owns from now on. */
+  | {
+      readonly kind: 'open'
+      readonly slot: number
+      readonly bind: Bind
+      readonly fd: number
+    }
+  /** Stop serving it and close it. */
+  | { readonly kind: 'close'; readonly slot: number; readonly bind: Bind }
+  /** Stop serving it and leave it open: it is about to be another listener's. */
+  | { readonly kind: 'release'; readonly slot: number; readonly bind: Bind }
+  /** The listener is not wanted any more; its sockets have been closed or released. */
+  | { readonly kind: 'retire'; readonly slot: number }
+  /** Where UDP clients can't be, because listeners of Usher's own are there. */
+  | {
+      readonly kind: 'own-binds'
+      readonly added: readonly Bind[]
+      readonly removed: readonly Bind[]
+    }
+  /** Affinity that has expired may be forgotten. */
+  | { readonly kind: 'sweep' }
+
+export type WorkerCall =
+  /** Answered when all orders before have been carried out, by open flows, too. */
+  | { readonly kind: 'mark' }
+  /** Accept who has come so far: a socket that is closed resets them. */
+  | { readonly kind: 'accept-queued' }
+  /** Close all listening sockets; answered when the last TCP connection has ended. */
+  | { readonly kind: 'stop-accepting' }
+  /** Reset every connection, end every flow; answered with the number of connections. */
+  | { readonly kind: 'kill' }
+  /** As of the contract, of the connections of this thread. */
+  | Query
+
+/** From a worker to the main thread. */
+export type Report =
+  | CommonReport<null>
+  /** Nothing is left of a listener that was retired. */
+  | { readonly kind: 'retired'; readonly slot: number }

@@ -1,0 +1,591 @@
+import { type Clock, within } from '../../util/clock.ts'
+import { forEachYielding } from '../../util/list-diff.ts'
+import { causes } from '../counters.ts'
+import { changesToApply } from '../listener-changes.ts'
+import { noNodeClients } from '../node-clients.ts'
+import { openFronts } from '../open-fronts.ts'
+import { threadOf } from '../open-connections.ts'
+import {
+  type QueryResult,
+  type QueryParams,
+  emptyResults,
+  notListening,
+  type QueryName,
+} from '../queries.ts'
+import type {
+  DrainResult,
+  ListenerStats,
+  NodeClients,
+  Relay,
+  RelayLimits,
+  RelayListener,
+  RelayObserver,
+  RelayStats,
+  Bind,
+} from '../relay.ts'
+import type { NewsObserver } from '../remote/news-reader.ts'
+import { Figures } from './main/figures.ts'
+import { ListeningBudget } from './main/listening-budget.ts'
+import { OpenSockets, socketKey } from './main/open-sockets.ts'
+import { Port, type PortEnv } from './main/port.ts'
+import { Slots } from './main/slots.ts'
+import { type WorkerDeps, WorkerHandle, type WorkerOwner } from './main/worker-handle.ts'
+import { Descriptors, newDescriptorsMemory } from './shared/descriptors.ts'
+import { monotonicClock } from './shared/monotonic.ts'
+import { SharedEndpointState } from './shared/shared-endpoint-state.ts'
+import { ownBindsOf } from '../own-binds.ts'
+import type { Order, WorkerCall } from './orders.ts'
+import type { SocketLayer } from './socket-layer.ts'
+
+export interface RelayEngineDeps {
+  /** Of the main thread; workers have their own. */
+  readonly clock: Clock
+  readonly limits: RelayLimits
+  readonly observer: RelayObserver
+  /** RLIMIT_NOFILE of the process. */
+  readonly openFileLimit: number
+  /** Threads that move bytes; 1 or more. */
+  readonly workers: number
+  /** How it has sockets. */
+  readonly layer: SocketLayer
+  /** Ends the process, of which a thread can't be ended. Default: by SIGKILL. */
+  readonly endProcess?: () => void
+}
+
+const sweepMs = 10_000
+
+/**
+ * The relay over a layer of sockets. This is the main thread's part: it keeps the listeners and
+ * their sockets, and workers do what they are ordered.
+ */
+export class RelayEngine implements Relay {
+  readonly #clock: Clock
+  readonly #observer: RelayObserver
+  readonly #descriptors: Descriptors
+  readonly #pool: WorkerPool
+  readonly #sockets: OpenSockets
+  readonly #ports: Ports
+  readonly #ownBinds: OwnListenAddresses
+  readonly #hasThreads: boolean
+  /** Workers that have stopped accepting for want of descriptors. */
+  readonly #paused = new Set<WorkerHandle>()
+  /** The listeners that are wanted, as they were applied last. */
+  readonly #specs = new Map<string, RelayListener>()
+  /** What the last `apply` was given, undefined when it did not come to its end. */
+  #applied: readonly RelayListener[] | undefined = []
+  #nodeClients = noNodeClients
+  #sweptAt = -Infinity
+  #draining = false
+  /** Once draining: no TCP connection is left. */
+  #idle: Promise<void> | undefined
+  #ended: Promise<DrainResult> | undefined
+
+  /** Throws where system calls can't be made, or there are no descriptors. */
+  constructor(deps: RelayEngineDeps) {
+    const { clock, limits, observer, openFileLimit } = deps
+    const { endProcess = killThisProcess, layer } = deps
+    const { calls, startWorker, listening, hasThreads } = layer
+    this.#hasThreads = hasThreads
+    this.#clock = clock
+    this.#observer = observer
+    const { reservedFds } = limits
+    const memory = newDescriptorsMemory(openFileLimit, reservedFds, deps.workers + 1)
+    const wantedCauses = causes.filter(cause => observer.wants(cause))
+    this.#descriptors = new Descriptors(memory, 0)
+    const shared = limitsOfOne(limits, deps.workers, this.#descriptors.spendable)
+    const common = { limits: shared, wantedCauses, descriptors: memory }
+    const endpointState = new SharedEndpointState()
+    const pool = { calls, clock, startWorker, common, endpointState, endProcess }
+    this.#pool = new WorkerPool(pool, deps.workers, this.#workerOwner())
+    const { workers } = this.#pool
+    const budget = new ListeningBudget(this.#descriptors)
+    this.#sockets = new OpenSockets(calls, workers, memory, budget, listening)
+    this.#ports = new Ports({
+      workers,
+      sockets: this.#sockets,
+      budget,
+      figures: new Figures(workers, endpointState, monotonicClock()),
+      listenerSlots: new Slots(),
+      endpointSlots: new Slots(),
+      observer,
+    })
+    this.#ownBinds = new OwnListenAddresses(order => this.#pool.post(order))
+    this.#pool.start()
+  }
+
+  async apply(listeners: readonly RelayListener[]): Promise<void> {
+    if (this.#draining) return
+    const { gone, changed } = changesToApply(this.#applied, this.#specs, listeners)
+    this.#applied = undefined
+    if (gone.length + changed.length > 0) await this.#change(gone, changed)
+    this.#sweep()
+    this.#applied = listeners
+  }
+
+  setNodeClients(clients: NodeClients): void {
+    this.#nodeClients = clients
+    this.#pool.post({ kind: 'node-clients', clients })
+  }
+
+  stats(): RelayStats {
+    const { used, limit } = this.#descriptors
+    const common = {
+      listeners: this.#ports.stats(),
+      fds: { used, limit },
+      acceptPaused: this.#paused.size > 0,
+    }
+    if (!this.#hasThreads) return common
+    const workers = this.#pool.workers.map(({ thread, restarts, hangs, signs }) => {
+      return { thread, restarts, hangs, heldBytes: signs.heldBytes }
+    })
+    return { ...common, workers }
+  }
+
+  query<Q extends QueryName>(name: Q, params: QueryParams<Q>): Promise<QueryResult<Q>> {
+    return queryWorkers(this.#pool.workers, this.#ports, name, params)
+  }
+
+  /** The threads have ended when it resolves. */
+  async drain(ms: number): Promise<DrainResult> {
+    this.#draining = true
+    this.#idle ??= this.#stopAccepting()
+    await within(this.#clock, ms, this.#idle)
+    this.#ended ??= this.#end()
+    return this.#ended
+  }
+
+  async #stopAccepting(): Promise<void> {
+    await this.#pool.acceptQueued()
+    if (this.#ended !== undefined) return
+    this.#sockets.drain()
+    await forEachYielding(this.#ports.values(), port => {
+      if (port.protocol === 'TCP') port.stopListening('shutting down')
+    })
+    await this.#pool.stopAccepting()
+  }
+
+  async #end(): Promise<DrainResult> {
+    const reset = await this.#pool.kill()
+    await this.#pool.end()
+    for (const port of this.#ports.values()) port.stopListening('shutting down')
+    this.#sockets.abandon()
+    return { reset }
+  }
+
+  async #change(
+    gone: readonly RelayListener[],
+    changed: readonly RelayListener[],
+  ): Promise<void> {
+    const sockets = this.#sockets
+    await this.#settleOwnBinds(gone, changed)
+    sockets.begin(await this.#wantedSockets(changed))
+    await this.#forEach(gone, ({ id }) => this.#retire(id))
+    await this.#forEach(changed, spec => this.#update(spec))
+    // Every port that is let go must be before others may ask for it.
+    if (sockets.takeClosing()) await this.#pool.mark()
+    await this.#forEach(changed, ({ id }) => this.#ports.get(id)?.listen())
+    const free = this.#ports.freeEndpoints()
+    await this.#pool.mark()
+    sockets.end()
+    free()
+  }
+
+  /** An address that passes from one to another is there all the while. */
+  async #settleOwnBinds(
+    gone: readonly RelayListener[],
+    changed: readonly RelayListener[],
+  ): Promise<void> {
+    await this.#forEach(changed, spec => this.#ownBinds.add(spec))
+    await this.#forEach(changed, ({ id }) => this.#ownBinds.settle(id, false))
+    await this.#forEach(gone, ({ id }) => this.#ownBinds.settle(id, true))
+  }
+
+  async #wantedSockets(changed: readonly RelayListener[]): Promise<ReadonlySet<string>> {
+    const wanted = new Set<string>()
+    await this.#forEach(changed, spec => {
+      for (const bind of openFronts(spec).open) wanted.add(socketKey(spec.protocol, bind))
+    })
+    return wanted
+  }
+
+  #retire(id: string): void {
+    this.#specs.delete(id)
+    this.#ports.retire(id)
+  }
+
+  #update(spec: RelayListener): void {
+    this.#specs.set(spec.id, spec)
+    this.#ports.update(spec)
+  }
+
+  /** What affinity has expired is forgotten now and then, not at each of 100 changes a second. */
+  #sweep(): void {
+    const now = this.#clock.now()
+    if (now - this.#sweptAt < sweepMs) return
+    this.#sweptAt = now
+    this.#pool.post({ kind: 'sweep' })
+  }
+
+  /** A drain may begin between two turns; then nothing may be opened any more. */
+  #forEach<T>(
+    items: Iterable<T>,
+    each: (item: T) => void | Promise<void>,
+  ): Promise<void> {
+    return forEachYielding(items, item => (this.#draining ? undefined : each(item)))
+  }
+
+  #workerOwner(): WorkerOwner {
+    return {
+      wakeFds: () => this.#pool.workers.map(({ wakeFd }) => wakeFd),
+      observerOf: worker => this.#observerOf(worker),
+      retired: (worker, slot) => this.#ports.retired(worker, slot),
+      died: worker => this.#died(worker),
+      started: worker => void this.#sendState(worker),
+    }
+  }
+
+  #observerOf(worker: WorkerHandle): NewsObserver {
+    const observer = this.#observer
+    return {
+      connectionClosed: record => observer.connectionClosed(record),
+      accessLines: batch => {
+        worker.accessLines.received(batch)
+        observer.accessLines?.(batch)
+      },
+      bindChanged: (listener, state) => observer.bindChanged(listener, state),
+      acceptPaused: paused => this.#pause(worker, paused),
+      workerHung: (thread, hung) => observer.workerHung(thread, hung),
+      allFailed: listener => observer.allFailed?.(listener),
+      fault: (listener, error) => observer.fault(listener, error),
+      lastError: (slot, text) => {
+        const port = this.#ports.at(slot)
+        if (port !== undefined) port.lastError = text
+      },
+    }
+  }
+
+  /** The relay as a whole has stopped accepting while any worker has. */
+  #pause(worker: WorkerHandle, paused: boolean): void {
+    const before = this.#paused.size > 0
+    if (paused) this.#paused.add(worker)
+    else this.#paused.delete(worker)
+    const now = this.#paused.size > 0
+    const { used, limit } = this.#descriptors
+    if (now !== before) this.#observer.acceptPaused(now, used, limit)
+  }
+
+  /** Everything that a worker who knows nothing has to know. */
+  async #sendState(worker: WorkerHandle): Promise<void> {
+    worker.post({ kind: 'node-clients', clients: this.#nodeClients })
+    const added = this.#ownBinds.all()
+    if (added.length > 0) worker.post({ kind: 'own-binds', added, removed: [] })
+    await this.#forEach(this.#ports.values(), port => port.sendTo(worker))
+  }
+
+  #died(worker: WorkerHandle): void {
+    this.#sockets.inherit(worker)
+    this.#ports.lost(worker)
+    this.#pause(worker, false)
+  }
+}
+
+/** What each worker may have, so that all of them together have what was asked for. */
+const limitsOfOne = (
+  limits: RelayLimits,
+  workers: number,
+  spendable: number,
+): RelayLimits => {
+  // Of descriptors, flows get half at most: see `FlowLimits`.
+  const most = Math.min(limits.udpMaxFlows, Math.floor(spendable / 2))
+  return { ...limits, udpMaxFlows: Math.max(1, Math.floor(most / workers)) }
+}
+
+/** process.exit would wait for threads that can't be ended. */
+const killThisProcess = (): void => void process.kill(process.pid, 'SIGKILL')
+
+interface Sent {
+  readonly now: readonly Bind[]
+  /** What it had before, which is to be taken back. */
+  readonly before: readonly Bind[]
+}
+
+/** The addresses of UDP listeners that workers know; see `OwnBinds`. */
+class OwnListenAddresses {
+  readonly #post: (order: Order) => void
+  readonly #sent = new Map<string, Sent>()
+
+  constructor(post: (order: Order) => void) {
+    this.#post = post
+  }
+
+  /** A listener is new or changed; `settle` is to follow when all are added. */
+  add(spec: RelayListener): void {
+    const added = ownBindsOf(spec)
+    const { now, before } = this.#sent.get(spec.id) ?? none
+    if (added.length + now.length + before.length === 0) return
+    this.#sent.set(spec.id, { now: added, before: [...before, ...now] })
+    if (added.length > 0) this.#post({ kind: 'own-binds', added, removed: [] })
+  }
+
+  /** Takes back what it had before; everything, if it is gone. */
+  settle(id: string, isGone: boolean): void {
+    const { now, before } = this.#sent.get(id) ?? none
+    const removed = isGone ? [...before, ...now] : before
+    if (isGone) this.#sent.delete(id)
+    else if (before.length > 0) this.#sent.set(id, { now, before: [] })
+    if (removed.length > 0) this.#post({ kind: 'own-binds', added: [], removed })
+  }
+
+  /** For a worker that knows nothing. */
+  all(): readonly Bind[] {
+    return [...this.#sent.values()].flatMap(({ now, before }) => now.concat(before))
+  }
+}
+
+const none: Sent = { now: [], before: [] }
+
+type Workers = readonly Pick<WorkerHandle, 'thread' | 'call'>[]
+
+/** The results of all workers together. */
+const queryWorkers = <Q extends QueryName>(
+  workers: Workers,
+  ports: Ports,
+  name: Q,
+  params: QueryParams<Q>,
+): Promise<QueryResult<Q>> => workerQueries[name](workers, params, ports)
+
+/** One that dies before it answers has no connections. */
+const queryWorker = async <Q extends QueryName>(
+  worker: Workers[number],
+  name: Q,
+  params: QueryParams<Q>,
+): Promise<QueryResult<Q>> => {
+  const result = await worker.call({ kind: 'query', name, params })
+  return (result as QueryResult<Q> | undefined) ?? emptyResults[name]
+}
+
+const workerQueries: {
+  readonly [Q in QueryName]: (
+    workers: Workers,
+    params: QueryParams<Q>,
+    ports: Ports,
+  ) => Promise<QueryResult<Q>>
+} = {
+  /** A page of one worker's connections; `after` begins with the number of the worker. */
+  connections: async (workers, query) => {
+    const { after = '' } = query
+    const [thread = '', last = ''] = after.split(' ')
+    const at = after === '' ? 0 : workers.findIndex(one => String(one.thread) === thread)
+    const worker = workers[at]
+    if (worker === undefined) return emptyResults.connections
+    const page = await queryWorker(worker, 'connections', { ...query, after: last })
+    if (page.next !== undefined) return { ...page, next: `${worker.thread} ${page.next}` }
+    const following = workers[at + 1]
+    return { ...page, next: following && `${following.thread} ` }
+  },
+
+  /** Asks each worker that has named one of them. */
+  'close-connections': async (workers, ids) => {
+    const closed = workers.map(async worker => {
+      const own = ids.filter(id => threadOf(id) === worker.thread)
+      return own.length === 0 ? [] : queryWorker(worker, 'close-connections', own)
+    })
+    return (await Promise.all(closed)).flat()
+  },
+
+  /** Of all workers together; `next` has a part of each. */
+  ended: async (workers, query) => {
+    const before = query.after?.split('_')
+    const polls = workers.map(async worker => {
+      // Of one that could not be polled then there is none: what it had kept is lost.
+      const own = before?.find(one => threadOf(one) === worker.thread)
+      const after = before && (own ?? '')
+      const page = await queryWorker(worker, 'ended', { ...query, after })
+      return page.next === '' ? { ...page, next: own ?? '' } : page
+    })
+    const pages = await Promise.all(polls)
+    const all = pages
+      .flatMap(({ ended }) => ended)
+      .toSorted((one, other) => one.endedAt - other.endedAt)
+    const ended = all.slice(-(query.limit ?? all.length))
+    const leftOut = pages.reduce((sum, one) => sum + one.leftOut, 0)
+    return {
+      ended,
+      leftOut: leftOut + all.length - ended.length,
+      gap: pages.some(({ gap }) => gap),
+      next: pages.flatMap(({ next }) => (next === '' ? [] : [next])).join('_'),
+      isFull: pages.some(({ isFull }) => isFull),
+    }
+  },
+
+  /** Each has turns of its own; to which a client comes is known here. */
+  explain: async (workers, query, ports) => {
+    const views = workers.map(
+      async worker => (await queryWorker(worker, 'explain', query)).workers,
+    )
+    const all = (await Promise.all(views)).flat()
+    return ports.get(query.listener)?.explained(query, all) ?? notListening
+  },
+}
+
+const leaveMs = 2000
+/** Milliseconds for queued clients to be accepted, and for all connections to be reset: a worker that hangs must not hold up the end. */
+const killMs = 2000
+
+/** All workers of a relay. */
+class WorkerPool {
+  readonly workers: readonly WorkerHandle[]
+  readonly #deps: WorkerDeps
+  readonly #onExit: () => void
+
+  /** `count`: how many; 1 or more. */
+  constructor(deps: WorkerDeps, count: number, owner: WorkerOwner) {
+    this.#deps = deps
+    this.workers = Array.from(
+      { length: count },
+      (_, i) => new WorkerHandle(deps, i + 1, owner),
+    )
+    // Else process.exit waits for threads that wait in the kernel.
+    this.#onExit = () => this.workers.forEach(worker => worker.requestExit())
+  }
+
+  start(): void {
+    process.on('exit', this.#onExit)
+    for (const worker of this.workers) worker.start()
+  }
+
+  /** To every worker. */
+  post(order: Order): void {
+    for (const worker of this.workers) worker.post(order)
+  }
+
+  /** Resolves when every worker has carried out what was posted before. */
+  async mark(): Promise<void> {
+    await this.#call({ kind: 'mark' })
+  }
+
+  /**
+   * Resolves when every worker has accepted who came before; one that hangs is not waited for.
+   * Workers that die from now on are not replaced.
+   */
+  async acceptQueued(): Promise<void> {
+    for (const worker of this.workers) worker.isLast()
+    await within(this.#deps.clock, killMs, this.#call({ kind: 'accept-queued' }))
+  }
+
+  /** Resolves when no worker has a TCP connection any more. */
+  async stopAccepting(): Promise<void> {
+    await this.#call({ kind: 'stop-accepting' })
+  }
+
+  /** Ends everything that is open; how many TCP connections that has reset. */
+  async kill(): Promise<number> {
+    let reset = 0
+    const killed = this.workers.map(async worker => {
+      const count = await worker.call({ kind: 'kill' })
+      if (typeof count === 'number') reset += count
+    })
+    await within(this.#deps.clock, killMs, Promise.all(killed))
+    return reset
+  }
+
+  /** Resolves when all threads have ended and nothing of theirs here is left. */
+  async end(): Promise<void> {
+    await Promise.all(this.workers.map(worker => worker.leave(leaveMs)))
+    for (const worker of this.workers) worker.close()
+    process.off('exit', this.#onExit)
+  }
+
+  /** What each answers; those that have died have done all that they could. */
+  #call(call: WorkerCall): Promise<unknown> {
+    return Promise.all(this.workers.map(worker => worker.call(call)))
+  }
+}
+
+/** All ports, also those that are not wanted but have connections. */
+class Ports {
+  readonly #env: PortEnv
+  readonly #byId = new Map<string, Port>()
+  readonly #bySlot = new Map<number, Port>()
+  /** Slots of endpoints that workers are about to let go of. */
+  #leftSlots: number[] = []
+
+  constructor(env: PortEnv) {
+    this.#env = env
+  }
+
+  get(id: string): Port | undefined {
+    return this.#byId.get(id)
+  }
+
+  at(slot: number): Port | undefined {
+    return this.#bySlot.get(slot)
+  }
+
+  values(): Iterable<Port> {
+    return this.#byId.values()
+  }
+
+  update(spec: RelayListener): void {
+    const port = this.#byId.get(spec.id) ?? this.#make(spec)
+    this.#leftSlots.push(...port.take(spec))
+  }
+
+  retire(id: string): void {
+    const port = this.#byId.get(id)
+    if (port === undefined) return
+    port.retire()
+    this.#removeIfOver(port)
+  }
+
+  /** A worker has nothing left of a port that was retired. */
+  retired(worker: WorkerHandle, slot: number): void {
+    const port = this.#bySlot.get(slot)
+    // It may have come back meanwhile.
+    if (port === undefined || port.wanted) return
+    port.retiring.delete(worker)
+    this.#removeIfOver(port)
+  }
+
+  /** A worker is no more, with all that it had. */
+  lost(worker: WorkerHandle): void {
+    const { listenerSlots, endpointSlots } = this.#env
+    worker.ensurePages(listenerSlots.count, endpointSlots.count)
+    for (const port of this.#bySlot.values()) port.lost(worker)
+    worker.forgetActive(listenerSlots.count, endpointSlots.count)
+    for (const { slot } of this.#bySlot.values()) this.retired(worker, slot)
+  }
+
+  /** All workers have let go of what was left when this was asked for. */
+  freeEndpoints(): () => void {
+    const slots = this.#leftSlots
+    this.#leftSlots = []
+    return () => {
+      this.#env.figures.clearEndpoints(slots)
+      for (const slot of slots) this.#env.endpointSlots.free(slot)
+    }
+  }
+
+  stats(): Iterable<ListenerStats> {
+    const ports = this.#byId
+    return {
+      *[Symbol.iterator]() {
+        for (const port of ports.values()) yield port.stats()
+      },
+    }
+  }
+
+  #make(spec: RelayListener): Port {
+    const port = new Port(this.#env, spec)
+    this.#byId.set(spec.id, port)
+    this.#bySlot.set(port.slot, port)
+    return port
+  }
+
+  #removeIfOver(port: Port): void {
+    if (port.retiring.size > 0) return
+    this.#byId.delete(port.spec.id)
+    this.#bySlot.delete(port.slot)
+    port.free()
+  }
+}

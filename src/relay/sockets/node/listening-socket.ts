@@ -1,0 +1,84 @@
+import type { Server, Socket } from 'node:net'
+import { EPOLLIN } from '../../../ffi/constants.ts'
+import { acceptGate, type AcceptGate } from './accept-gate.ts'
+import { Descriptor } from './descriptor.ts'
+import { reset } from './reset.ts'
+import { StreamSocket, type StreamOptions } from './stream-socket.ts'
+
+/** Clients that wait here where the kernel can't keep them; the next are reset. */
+const mostWaiting = 1024
+
+/** A server of node:net as system calls see a listening socket. */
+export class ListeningSocket extends Descriptor {
+  readonly #server: Server
+  readonly #options: StreamOptions
+  readonly #keepAliveMs: number
+  readonly #gate: AcceptGate | undefined
+  #waiting: Socket[] = []
+  #isClosed = false
+  readonly #arrivedOne: () => void
+
+  /** `options` of the sockets that it accepts; `keepAliveMs`: 0 for none; `arrived`: a client has. */
+  constructor(
+    server: Server,
+    options: StreamOptions,
+    keepAliveMs: number,
+    arrived: () => void,
+  ) {
+    super()
+    this.#server = server
+    this.#options = options
+    this.#keepAliveMs = keepAliveMs
+    this.#arrivedOne = arrived
+    server.on('connection', socket => this.#arrived(socket))
+    this.#gate = acceptGate(server)
+    this.#gate?.stop()
+  }
+
+  override get state(): number {
+    return this.#waiting.length > 0 || this.#isClosed ? EPOLLIN : 0
+  }
+
+  get isClosed(): boolean {
+    return this.#isClosed
+  }
+
+  /** While nobody waits for clients they wait in the kernel's queue. */
+  override watched(events: number): void {
+    if (this.#isClosed) return
+    if ((events & EPOLLIN) !== 0) this.#gate?.start()
+    else this.#gate?.stop()
+  }
+
+  accept(): StreamSocket | undefined {
+    const socket = this.#waiting.shift()
+    if (socket === undefined) return undefined
+    const stream = new StreamSocket(socket, this.#options, true)
+    stream.resetsAtClose = true
+    if (this.#keepAliveMs > 0) stream.keepAlive(this.#keepAliveMs)
+    return stream
+  }
+
+  /** No one is accepted any more; who waits is reset. */
+  shut(): void {
+    if (this.#isClosed) return
+    this.#isClosed = true
+    this.#server.close()
+    for (const socket of this.#waiting.splice(0)) reset(socket)
+    this.raise(EPOLLIN)
+  }
+
+  override close(): void {
+    this.watch = undefined
+    this.shut()
+  }
+
+  #arrived(socket: Socket): void {
+    this.#arrivedOne()
+    // Node throws an error that nobody listens to; who accepts it finds that it is closed.
+    socket.on('error', () => {})
+    if (this.#isClosed || this.#waiting.length >= mostWaiting) return reset(socket)
+    this.#waiting.push(socket)
+    this.raise(EPOLLIN)
+  }
+}
