@@ -79,5 +79,7 @@ export const SPLICE_F_NONBLOCK = 2
 export const F_SETPIPE_SZ = 1031
 /** Bytes in a socket's send queue that its peer has not acknowledged (tcp(7), SIOCOUTQ). */
 export const SIOCOUTQ = 0x5411
+/** Of those what was not sent yet (include/uapi/linux/sockios.h). */
+export const SIOCOUTQNSD = 0x894b
 /** Bytes in a socket's receive queue (tcp(7), SIOCINQ). */
 export const SIOCINQ = 0x541b

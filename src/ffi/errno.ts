@@ -12,6 +12,12 @@ const named = Object.fromEntries(
  */
 export const errno: typeof constants.errno = { ...constants.errno, ...named }
 
+/** The number of an error that Node has made of one; EIO where it has none. */
+export const errnoOf = (error: Error): number => {
+  const { code = '' } = error as NodeJS.ErrnoException
+  return (errno as Readonly<Record<string, number>>)[code] ?? errno.EIO
+}
+
 /** The name of a negative result, such as `ECONNREFUSED` of -111. */
 export const errnoName = (result: number): string => getSystemErrorName(result)
 

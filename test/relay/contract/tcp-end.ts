@@ -132,6 +132,49 @@ export const tcpEndContract = (t: Test, make: MakeRelay): void => {
     )
   }
 
+  t.test('an answer that is not taken when the relay ends is cut by a reset', async t => {
+    const { client, opposite, relay, stats } = await setUp(t)
+    const seen = watch(client)
+    client.pause()
+    client.end('the whole answer, please')
+    opposite.resume()
+    // More than the kernel's buffers hold.
+    const bytes = 32 << 20
+    opposite.end(randomBytes(bytes))
+    let before = -1
+    await until('nothing moves', async () => {
+      const last = before
+      before = stats().counters.bytesToClient
+      await new Promise(resolve => setTimeout(resolve, 200))
+      return before > 0 && before === last
+    })
+    t.match(await relay.drain(200), { reset: 1 })
+    client.resume()
+    await until('the client saw the end', () => seen.events.includes('close'))
+    t.ok(seen.bytes < bytes)
+    t.strictSame(seen.events, ['ECONNRESET', 'close'])
+  })
+
+  t.test('a slow reader gets all of an answer whose endpoint has ended', async t => {
+    const { client, opposite, records, stats } = await setUp(t)
+    const seen = watch(client)
+    client.pause()
+    client.end('the whole answer, please')
+    opposite.resume()
+    // So that some of it is held until the client goes on reading.
+    const bytes = 32 << 20
+    opposite.end(randomBytes(bytes))
+    await until('some has come', () => stats().counters.bytesToClient > 0)
+    await new Promise(resolve => setTimeout(resolve, 300))
+    t.equal(records.length, 0, 'it is not over while something is held')
+    client.resume()
+    await until('the client saw the end', () => seen.events.includes('close'))
+    t.equal(seen.bytes, bytes)
+    t.strictSame(seen.events, ['end', 'close'])
+    await until('the connection is recorded', () => records.length === 1)
+    t.match(records[0], { cause: '--' })
+  })
+
   t.test('a reset passes to a side that has already half-closed', async t => {
     const { client, opposite } = await setUp(t)
     const seen = watch(client)

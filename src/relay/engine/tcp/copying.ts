@@ -163,9 +163,9 @@ export class Copying {
     // A reset is found by reading, which may take for ever where the opposite side takes
     // nothing: the limit of half-closed connections is for this too.
     const { connection } = side
-    if ((events & EPOLLERR) !== 0 && connection.state === 'open') {
-      this.#idleLimits.halfClosed(connection)
-    }
+    if (connection.state !== 'open') return
+    if ((events & EPOLLERR) !== 0) this.#idleLimits.halfClosed(connection)
+    else if ((events & EPOLLHUP) !== 0) this.#ending.written(connection)
   }
 
   /** What waited for room at `side` goes on. */

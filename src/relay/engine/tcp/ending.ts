@@ -75,12 +75,27 @@ export class Ending {
   passEnd(side: Side): void {
     const to = side.opposite
     // The close that follows sends the FIN.
-    if (to.has(flag.ended) && !to.holds) return this.#finish(side.connection)
+    if (to.has(flag.ended) && !to.holds && !this.#hasUnwritten(side.connection))
+      return this.#finish(side.connection)
     to.set(flag.finished)
     const result = this.#env.calls.shutdown(to.fd, SHUT_WR)
     // ENOTCONN: it was reset a moment ago, and an event follows.
     if (result < 0 && result !== -errno.ENOTCONN) return this.broken(to, result)
     this.#idleLimits.halfClosed(side.connection)
+  }
+
+  /** What a socket had taken is with the kernel: the connection may be over. */
+  written(connection: Connection): void {
+    const { client, backend } = connection
+    const isOver = (side: Side): boolean => side.has(flag.ended) && !side.holds
+    if (isOver(client) && isOver(backend) && !this.#hasUnwritten(connection))
+      this.#finish(connection)
+  }
+
+  /** An answer that is cut after that would look whole. */
+  #hasUnwritten({ client, backend }: Connection): boolean {
+    if (!this.#env.buffersWrites) return false
+    return this.#sockets.unwritten(client.fd) + this.#sockets.unwritten(backend.fd) > 0
   }
 
   /** A side was reset, or worse; `result` is the negative errno. */

@@ -1,4 +1,5 @@
 import { F_SETPIPE_SZ, SOCK_CLOEXEC, SOCK_NONBLOCK } from '../../../ffi/constants.ts'
+import { errno } from '../../../ffi/errno.ts'
 import type { Syscalls, NativeMemory } from '../../../ffi/syscalls.ts'
 import type { FdAccount } from '../worker/fd-account.ts'
 
@@ -25,7 +26,7 @@ export class PipePool {
   readonly #calls: Syscalls
   readonly #fds: FdAccount
   readonly #made: NativeMemory
-  readonly #most: number
+  #most: number
   readonly #kept: Pipe[] = []
   #open = 0
 
@@ -59,7 +60,9 @@ export class PipePool {
     if (this.#open >= this.#most || this.#fds.exhausted) return undefined
     if (!this.#fds.take(2)) return undefined
     const { address, words } = this.#made
-    if (this.#calls.pipe(address, SOCK_NONBLOCK | SOCK_CLOEXEC) < 0) {
+    const result = this.#calls.pipe(address, SOCK_NONBLOCK | SOCK_CLOEXEC)
+    if (result < 0) {
+      if (result === -errno.ENOSYS) this.#most = 0
       this.#fds.release(2)
       return undefined
     }

@@ -11,6 +11,7 @@ import {
   IPV6_UNICAST_HOPS,
   SIOCINQ,
   SIOCOUTQ,
+  SIOCOUTQNSD,
   SO_ERROR,
   SO_ORIGINAL_DST,
   SO_SNDBUF,
@@ -43,6 +44,11 @@ export class SocketCalls {
   /** Bytes written that the peer has not acknowledged. */
   unacknowledged(fd: number): number {
     return fd < 0 ? 0 : Math.max(this.#queued(fd, SIOCOUTQ), 0)
+  }
+
+  /** Bytes that a socket has taken and the kernel has not. */
+  unwritten(fd: number): number {
+    return fd < 0 ? 0 : Math.max(this.#queued(fd, SIOCOUTQNSD), 0)
   }
 
   hasUnread(fd: number): boolean {

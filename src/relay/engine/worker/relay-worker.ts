@@ -33,6 +33,8 @@ export interface RelayWorkerDeps {
   readonly layout: StructLayout
   /** Whether the TTL of clients' packets can be known. */
   readonly knowsTtl: boolean
+  /** Whether what a socket has taken may be on its way to the kernel yet. */
+  readonly buffersWrites: boolean
   /** The orders that have come since the last call. */
   readonly takeOrders: () => readonly Order[]
   readonly post: (report: Report) => void
@@ -91,6 +93,7 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
       calls,
       loop,
       knowsTtl: deps.knowsTtl,
+      buffersWrites: deps.buffersWrites,
       random: Math.random,
       limits: setup.limits,
       fds: new FdAccount(calls, loop, this.#descriptors, exhausted => {

@@ -130,6 +130,8 @@ export interface WorkerEnv {
   readonly loop: EventLoop
   /** Whether the TTL of clients' packets can be known. */
   readonly knowsTtl: boolean
+  /** Whether what a socket has taken may be on its way to the kernel yet. */
+  readonly buffersWrites: boolean
   readonly random: () => number
   readonly limits: RelayLimits
   readonly fds: FdAccount

@@ -32,6 +32,7 @@ const worker = new RelayWorker({
   calls: loadSyscalls(),
   layout,
   knowsTtl: true,
+  buffersWrites: false,
   takeOrders,
   post: report => port.postMessage(report),
 })

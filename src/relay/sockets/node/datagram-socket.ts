@@ -1,12 +1,13 @@
 import { createSocket, type Socket, type SocketOptions } from 'node:dgram'
 import { EPOLLERR, EPOLLIN } from '../../../ffi/constants.ts'
-import { errno } from '../../../ffi/errno.ts'
+import { errno, errnoOf } from '../../../ffi/errno.ts'
 import type { AddressPort } from '../../../util/ip.ts'
-import { errorCode } from '../../../util/usher-error.ts'
 import { Descriptor } from './descriptor.ts'
 
-/** Room for a burst, as a socket of the kernel has it. */
-const mostUnread = 4 << 20
+/** Room for a burst at a listening socket, and at that of a flow; the next are lost, as in the kernel. */
+const mostUnread = { ofListener: 4 << 20, ofFlow: 256 << 10 } as const
+/** What one takes beside its bytes. */
+const perDatagram = 512
 /** What one datagram takes over IPv4 and IPv6 (RFC 768). */
 const mostBytes = { udp4: 65_507, udp6: 65_527 } as const
 
@@ -32,10 +33,16 @@ export class DatagramSocket extends Descriptor {
   #unread = 0
   #error = 0
   readonly #type: 'udp4' | 'udp6'
+  readonly #most: number
   #isClosed = false
 
-  constructor(socket: Socket, type: 'udp4' | 'udp6') {
+  constructor(
+    socket: Socket,
+    type: 'udp4' | 'udp6',
+    most: number = mostUnread.ofListener,
+  ) {
     super()
+    this.#most = most
     this.#socket = socket
     this.#type = type
     socket.on('message', (bytes, { address, port }) =>
@@ -47,7 +54,11 @@ export class DatagramSocket extends Descriptor {
   /** One that is yet to be bound. */
   static ofFamily(isIpv6: boolean): DatagramSocket {
     const type = isIpv6 ? 'udp6' : 'udp4'
-    return new DatagramSocket(createSocket({ type, lookup: literalLookup }), type)
+    return new DatagramSocket(
+      createSocket({ type, lookup: literalLookup }),
+      type,
+      mostUnread.ofFlow,
+    )
   }
 
   override get state(): number {
@@ -78,21 +89,26 @@ export class DatagramSocket extends Descriptor {
 
   take(): Received | undefined {
     const received = this.#received.shift()
-    this.#unread -= received?.bytes.length ?? 0
+    if (received !== undefined) this.#unread -= received.bytes.length + perDatagram
     return received
   }
 
-  /** To whom it is connected to, or to `to`. Its length, or what is known of an earlier one: a negative errno. */
-  send(bytes: Buffer, to?: AddressPort): number {
+  /** To whom it is connected to. Its length, or what is known of an earlier one: a negative errno. */
+  send(bytes: Buffer): number {
     const error = this.takeError()
     if (error !== 0) return -error
     if (bytes.length > mostBytes[this.#type]) return -errno.EMSGSIZE
-    const sent = (failure: Error | null): void => {
+    // What it returns for one that is refused comes too late for its caller.
+    this.#socket.send(Buffer.from(bytes), failure => {
       if (failure !== null) this.#failed(failure)
-    }
-    const copy = Buffer.from(bytes)
-    if (to === undefined) this.#socket.send(copy, sent)
-    else this.#socket.send(copy, to.port, to.address, sent)
+    })
+    return bytes.length
+  }
+
+  /** To one of many: what becomes of it says nothing of the socket, and it is lost as in the network. */
+  sendTo(bytes: Buffer, { address, port }: AddressPort): number {
+    if (bytes.length > mostBytes[this.#type]) return -errno.EMSGSIZE
+    this.#socket.send(Buffer.from(bytes), port, address, () => {})
     return bytes.length
   }
 
@@ -105,16 +121,15 @@ export class DatagramSocket extends Descriptor {
   }
 
   #take(received: Received): void {
-    if (this.#unread > mostUnread) return
+    if (this.#unread >= this.#most) return
     this.#received.push(received)
-    this.#unread += received.bytes.length
+    this.#unread += received.bytes.length + perDatagram
     this.raise(EPOLLIN)
   }
 
   #failed(error: Error): void {
     if (this.#isClosed) return
-    this.#error =
-      (errno as Readonly<Record<string, number>>)[errorCode(error)] ?? errno.EIO
+    this.#error = errnoOf(error)
     this.raise(EPOLLIN | EPOLLERR)
   }
 }

@@ -33,7 +33,7 @@ class Watch {
   readonly target: Descriptor
   readonly fd: number
   readonly generation: number
-  readonly #list: ReadyList
+  readonly list: ReadyList
   events: number
   /** What has happened since it was reported last. */
   pending = 0
@@ -46,7 +46,7 @@ class Watch {
     generation: number,
     events: number,
   ) {
-    this.#list = list
+    this.list = list
     this.target = target
     this.fd = fd
     this.generation = generation
@@ -59,7 +59,7 @@ class Watch {
 
   raise(events: number): void {
     this.pending |= events & (this.events | always)
-    if (this.pending !== 0) this.#list.queue(this)
+    if (this.pending !== 0) this.list.queue(this)
   }
 
   /** What is to be reported of it, and is taken with that. */
@@ -117,6 +117,13 @@ export class ReadyList extends Descriptor {
     target.watch = next
     target.watched(events)
     next.raise(target.state)
+  }
+
+  /** Does not watch it any more: this is about to be closed. */
+  forget(target: Descriptor): void {
+    if (target.watch?.list !== this) return
+    target.watch = undefined
+    target.watched(0)
   }
 
   queue(watch: Watch): void {

@@ -1,5 +1,6 @@
 import type { Server, Socket } from 'node:net'
 import { EPOLLIN } from '../../../ffi/constants.ts'
+import { errnoOf } from '../../../ffi/errno.ts'
 import { acceptGate, type AcceptGate } from './accept-gate.ts'
 import { Descriptor } from './descriptor.ts'
 import { reset } from './reset.ts'
@@ -16,6 +17,7 @@ export class ListeningSocket extends Descriptor {
   readonly #gate: AcceptGate | undefined
   #waiting: Socket[] = []
   #isClosed = false
+  #error = 0
   readonly #arrivedOne: () => void
 
   /** `options` of the sockets that it accepts; `keepAliveMs`: 0 for none; `arrived`: a client has. */
@@ -31,12 +33,14 @@ export class ListeningSocket extends Descriptor {
     this.#keepAliveMs = keepAliveMs
     this.#arrivedOne = arrived
     server.on('connection', socket => this.#arrived(socket))
+    server.on('error', error => this.#failed(error))
     this.#gate = acceptGate(server)
     this.#gate?.stop()
   }
 
   override get state(): number {
-    return this.#waiting.length > 0 || this.#isClosed ? EPOLLIN : 0
+    const isReady = this.#waiting.length > 0 || this.#isClosed || this.#error !== 0
+    return isReady ? EPOLLIN : 0
   }
 
   get isClosed(): boolean {
@@ -48,6 +52,13 @@ export class ListeningSocket extends Descriptor {
     if (this.#isClosed) return
     if ((events & EPOLLIN) !== 0) this.#gate?.start()
     else this.#gate?.stop()
+  }
+
+  /** What kept the system from accepting a client: a negative errno; 0 for nothing. */
+  takeError(): number {
+    const error = this.#error
+    this.#error = 0
+    return error
   }
 
   accept(): StreamSocket | undefined {
@@ -73,10 +84,17 @@ export class ListeningSocket extends Descriptor {
     this.shut()
   }
 
+  #failed(error: Error): void {
+    this.#error = -errnoOf(error)
+    this.raise(EPOLLIN)
+  }
+
   #arrived(socket: Socket): void {
     this.#arrivedOne()
     // Node throws an error that nobody listens to; who accepts it finds that it is closed.
     socket.on('error', () => {})
+    // Asked for now, and remembered by Node: one that is reset meanwhile has none any more.
+    void socket.remoteAddress
     if (this.#isClosed || this.#waiting.length >= mostWaiting) return reset(socket)
     this.#waiting.push(socket)
     this.raise(EPOLLIN)

@@ -17,6 +17,7 @@ export class LocalWorker implements WorkerChannel {
   readonly #remote: Remote<WorkerCall, null>
   readonly #wakeFd: number
   readonly #worker: RelayWorker
+  readonly #memoriesBefore: number
   #orders: Order[] = []
   #isOver = false
   #soon: NodeJS.Immediate | undefined
@@ -31,12 +32,14 @@ export class LocalWorker implements WorkerChannel {
     this.#calls = calls
     this.#remote = remote
     this.#wakeFd = setup.wakeFd
+    this.#memoriesBefore = calls.allocated
     calls.wake = () => this.#schedule()
     this.#worker = new RelayWorker({
       setup,
       calls,
       layout: nodeLayout,
       knowsTtl: false,
+      buffersWrites: true,
       takeOrders: () => this.#orders.splice(0),
       // As from a thread: not within what the worker does just now.
       post: report =>
@@ -89,6 +92,7 @@ export class LocalWorker implements WorkerChannel {
   }
 
   #turn(): void {
+    clearImmediate(this.#soon)
     this.#soon = undefined
     clearTimeout(this.#later)
     if (this.#isOver) return
@@ -108,6 +112,9 @@ export class LocalWorker implements WorkerChannel {
     this.#isOver = true
     clearImmediate(this.#soon)
     clearTimeout(this.#later)
-    queueMicrotask(() => this.#remote.end(error))
+    queueMicrotask(() => {
+      this.#remote.end(error)
+      this.#calls.forget(this.#memoriesBefore)
+    })
   }
 }

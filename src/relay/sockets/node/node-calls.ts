@@ -7,6 +7,7 @@ import {
   MSG_TRUNC,
   SIOCINQ,
   SIOCOUTQ,
+  SIOCOUTQNSD,
   SO_ERROR,
   SO_KEEPALIVE,
   SO_LINGER,
@@ -63,7 +64,7 @@ class NewSocket extends Descriptor {
  * are as the kernel's; what Node can't do answers ENOSYS or ENOPROTOOPT, and who calls does without it.
  */
 export class NodeCalls implements Syscalls {
-  readonly #memories: NativeMemory[] = []
+  readonly #memories: (NativeMemory | undefined)[] = []
   readonly #table: (Descriptor | undefined)[] = []
   readonly #free: number[] = []
   /** Zones of link-local addresses, as Node spells them, by the number that stands for them here. */
@@ -88,6 +89,16 @@ export class NodeCalls implements Syscalls {
     const memory = new NativeMemory(bytes, () => (this.#memories.length + 1) * memorySize)
     this.#memories.push(memory)
     return memory
+  }
+
+  /** How many pieces of memory there have been; see `forget`. */
+  get allocated(): number {
+    return this.#memories.length
+  }
+
+  /** Those after the first `count` are nobody's any more: who had them has ended. */
+  forget(count: number): void {
+    this.#memories.fill(undefined, count)
   }
 
   /** Its number. */
@@ -115,9 +126,16 @@ export class NodeCalls implements Syscalls {
   accept(fd: number, address: number): number {
     const listening = this.#table[fd]
     if (!(listening instanceof ListeningSocket)) return -errno.EBADF
+    const error = listening.takeError()
+    if (error !== 0) return error
     const stream = listening.accept()
     if (stream === undefined) return listening.isClosed ? -errno.EINVAL : -errno.EAGAIN
-    this.#writeEnd(address, stream.remoteEnd)
+    const { remoteEnd } = stream
+    if (remoteEnd.address === '') {
+      stream.close()
+      return -errno.ECONNABORTED
+    }
+    this.#writeEnd(address, remoteEnd)
     return this.add(stream)
   }
 
@@ -155,6 +173,8 @@ export class NodeCalls implements Syscalls {
     this.#table[fd] = undefined
     this.#free.push(fd)
     if (target instanceof StreamSocket) this.#deaf.delete(target)
+    if (target instanceof ReadyList)
+      for (const one of this.#table) if (one !== undefined) target.forget(one)
     target.close()
     return 0
   }
@@ -257,8 +277,8 @@ export class NodeCalls implements Syscalls {
     const target = this.#table[fd]
     if (!(target instanceof StreamSocket)) return -errno.EBADF
     const { memory, offset } = this.#at(argument)
-    if (request !== SIOCINQ && request !== SIOCOUTQ) return -errno.EINVAL
-    const bytes = request === SIOCINQ ? target.unread : target.unacknowledged
+    const bytes = bytesIn(target, request)
+    if (bytes === undefined) return -errno.EINVAL
     memory.view.setInt32(offset, bytes, true)
     return 0
   }
@@ -403,9 +423,16 @@ export class NodeCalls implements Syscalls {
       const iov = this.#at(at)
       const base = Number(iov.memory.view.getBigUint64(iov.offset + iovec.base, true))
       const size = Number(iov.memory.view.getBigUint64(iov.offset + iovec.length, true))
-      const result = socket.send(this.#bytes(base, size), to)
+      const bytes = this.#bytes(base, size)
+      const result = to === undefined ? socket.send(bytes) : socket.sendTo(bytes, to)
       if (result < 0) return result
     }
     return 0
   }
+}
+
+const bytesIn = (stream: StreamSocket, request: number): number | undefined => {
+  if (request === SIOCINQ) return stream.unread
+  if (request === SIOCOUTQ) return stream.unacknowledged
+  return request === SIOCOUTQNSD ? stream.unwritten : undefined
 }

@@ -26,14 +26,17 @@ interface Table {
 export class SendQueues {
   readonly #tables = new Map<string, Table>()
 
-  /** What its peer has yet to acknowledge, as far as is known; `wroteAt`: `performance` time. */
-  left(socket: Socket, wroteAt: number): number {
+  /**
+   * What its peer has yet to acknowledge, as far as is known, of what was written before `since`
+   * (`performance` time).
+   */
+  left(socket: Socket, since: number): number {
     const { localAddress, localPort, remoteAddress, remotePort } = socket
     if (!localAddress || !localPort || !remoteAddress || !remotePort) return 0
     const { text, readAt } = this.#table(tableOf(localAddress))
-    if (text === undefined) return performance.now() - wroteAt < blindWaitMs ? 1 : 0
+    if (text === undefined) return performance.now() - since < blindWaitMs ? 1 : 0
     // It says nothing of what the kernel was given later.
-    if (readAt <= wroteAt) return 1
+    if (readAt < since) return 1
     // A socket without a row has been closed: there is no peer left to deliver to.
     const row = rowOf(localAddress, localPort, remoteAddress, remotePort)
     return unacknowledged(text, row) ?? 0

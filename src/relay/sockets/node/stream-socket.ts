@@ -6,16 +6,12 @@ import {
   EPOLLOUT,
   EPOLLRDHUP,
 } from '../../../ffi/constants.ts'
-import { errno } from '../../../ffi/errno.ts'
+import { errno, errnoOf } from '../../../ffi/errno.ts'
 import { type AddressPort, unmapped, withoutZone } from '../../../util/ip.ts'
 import { unixPeer } from '../../../util/unix-address.ts'
-import { errorCode } from '../../../util/usher-error.ts'
 import { Descriptor } from './descriptor.ts'
 import type { SendQueues } from './send-queues.ts'
 import { confirmEnd, mayBeReset, reset, wasReset } from './reset.ts'
-
-/** A socket that is closed in order has so long to send what is left. Milliseconds. */
-const longestFlushMs = 60_000
 
 const broken = EPOLLERR | EPOLLHUP | EPOLLIN | EPOLLRDHUP
 
@@ -35,9 +31,8 @@ export class StreamSocket extends Descriptor {
   #isFinished = false
   #readAtFinish = 0
   #readAt = performance.now()
-  #wroteAt = -Infinity
-  /** When it was looked last there was something that the kernel had not taken. */
-  #hasUnwritten = false
+  /** When it was asked first whether its peer has all; 0: something was written since; Infinity: it has. */
+  #askedAt = 0
   /** SO_LINGER of 0 s. */
   resetsAtClose = false
 
@@ -52,6 +47,7 @@ export class StreamSocket extends Descriptor {
     socket.on('end', () => this.#ended())
     socket.on('error', error => this.#failed(error))
     socket.on('drain', () => this.#drained())
+    socket.on('finish', () => this.#written())
     if (isConnected) socket.resume()
   }
 
@@ -75,10 +71,22 @@ export class StreamSocket extends Descriptor {
   get unacknowledged(): number {
     const { writableLength, destroyed } = this.#socket
     if (destroyed) return 0
-    const now = performance.now()
-    if (writableLength > 0 || this.#hasUnwritten) this.#wroteAt = now
-    this.#hasUnwritten = writableLength > 0
-    return writableLength || this.#options.sendQueues.left(this.#socket, this.#wroteAt)
+    if (writableLength > 0) return writableLength
+    // Else each look at an idle connection would be a search in the table.
+    if (this.#askedAt === Infinity) return 0
+    this.#askedAt ||= performance.now()
+    const left = this.#options.sendQueues.left(this.#socket, this.#askedAt)
+    if (left === 0) this.#askedAt = Infinity
+    return left
+  }
+
+  /** Bytes, or a FIN, that the kernel has not taken. */
+  get unwritten(): number {
+    const { writableLength, writableFinished, destroyed } = this.#socket
+    if (destroyed) return 0
+    return this.#isFinished && !writableFinished
+      ? Math.max(writableLength, 1)
+      : writableLength
   }
 
   /** Milliseconds since something came. */
@@ -157,7 +165,7 @@ export class StreamSocket extends Descriptor {
     if (this.#isBroken) return -(this.takeError() || errno.EPIPE)
     if (this.#socket.destroyed || this.#isFinished) return -errno.EPIPE
     if (this.#needsDrain || !this.#isConnected) return -errno.EAGAIN
-    this.#wroteAt = performance.now()
+    this.#askedAt = 0
     // Node keeps what the kernel does not take, and the memory is the next one's.
     this.#needsDrain = !this.#socket.write(Buffer.from(bytes))
     return bytes.length
@@ -181,14 +189,11 @@ export class StreamSocket extends Descriptor {
     const socket = this.#socket
     this.watch = undefined
     this.#chunks = []
-    for (const event of ['connect', 'data', 'end', 'drain'])
+    for (const event of ['connect', 'data', 'end', 'drain', 'finish'])
       socket.removeAllListeners(event)
     if (!this.#isConnected) return void socket.destroy()
     if (this.resetsAtClose) return reset(socket)
     if (socket.destroyed) return
-    const timer = setTimeout(() => reset(socket), longestFlushMs)
-    timer.unref()
-    socket.once('close', () => clearTimeout(timer))
     socket.destroySoon()
   }
 
@@ -222,14 +227,17 @@ export class StreamSocket extends Descriptor {
   }
 
   #failed(error: Error): void {
-    const code = errorCode(error)
-    this.#break((errno as Readonly<Record<string, number>>)[code] ?? errno.EIO)
+    this.#break(errnoOf(error))
   }
 
   #break(error: number): void {
     this.#error = error
     this.#isBroken = true
     this.raise(broken | EPOLLOUT)
+  }
+
+  #written(): void {
+    if (this.#hasEnded) this.raise(EPOLLHUP)
   }
 
   #drained(): void {

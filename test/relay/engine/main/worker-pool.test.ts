@@ -210,19 +210,18 @@ t.test('workers', { skip: linuxRelaySkip() }, async t => {
   })
 
   t.test('process.exit does not wait for threads that wait', async t => {
-    const relay = new URL(
-      '../../../../dist/relay/engine/relay-engine.js',
-      import.meta.url,
-    )
-    const clock = new URL('../../../../dist/util/clock.js', import.meta.url)
+    const built = (path: string): string =>
+      new URL(`../../../../dist/${path}`, import.meta.url).href
     const code = `
-      const { RelayEngine } = await import('${relay.href}')
-      const { systemClock: clock } = await import('${clock.href}')
+      const { RelayEngine } = await import('${built('relay/engine/relay-engine.js')}')
+      const { linuxLayer } = await import('${built('relay/sockets/linux/linux-layer.js')}')
+      const { systemClock: clock } = await import('${built('util/clock.js')}')
       const limits = { reservedFds: 64, dialLadder: [250] }
       const observer = { wants: () => false, fault: console.error }
       const workers = 2
       const openFileLimit = 1000
-      const deps = { clock, limits, observer, workers, openFileLimit }
+      const layer = linuxLayer(limits)
+      const deps = { clock, limits, observer, workers, openFileLimit, layer }
       await new RelayEngine(deps).apply([])
       setTimeout(() => process.exit(7), 100)`
     const stdio = 'inherit' as const

@@ -97,6 +97,7 @@ export class TcpWorker {
     this.#descriptors = new Descriptors(descriptors, 0)
     this.#worker = new RelayWorker({
       knowsTtl: true,
+      buffersWrites: false,
       setup: {
         thread: 1,
         limits: { ...defaultLimits, ...limits },

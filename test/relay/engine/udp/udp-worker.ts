@@ -70,6 +70,7 @@ export const udpWorker = async (
     calls,
     loop,
     knowsTtl: true,
+    buffersWrites: false,
     random: Math.random,
     limits: defaultLimits,
     queues: new WorkerQueues(calls, 1, []),
