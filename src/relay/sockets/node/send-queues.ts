@@ -4,7 +4,7 @@ import { endianness } from 'node:os'
 import { addressBytes } from '../../../util/ip.ts'
 
 /** Milliseconds for which a table counts as it was read: one read serves all that ask. */
-const leastAgeMs = 8
+const leastAgeMs = 1
 /** A table of 10 000 sockets takes 30 ms to read: rarely spend more than a fifth on it. */
 const ofReadTime = 4
 /** Where there is no table. Milliseconds. */
