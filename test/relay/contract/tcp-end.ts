@@ -132,28 +132,31 @@ export const tcpEndContract = (t: Test, make: MakeRelay): void => {
     )
   }
 
-  t.test('an answer that is not taken when the relay ends is no end in order', async t => {
-    const { client, opposite, relay, stats } = await setUp(t)
-    const seen = watch(client)
-    client.pause()
-    client.end('the whole answer, please')
-    opposite.resume()
-    // More than the kernel's buffers hold.
-    const bytes = 32 << 20
-    opposite.end(randomBytes(bytes))
-    let before = -1
-    await until('nothing moves', async () => {
-      const last = before
-      before = stats().counters.bytesToClient
-      await new Promise(resolve => setTimeout(resolve, 200))
-      return before > 0 && before === last
-    })
-    t.match(await relay.drain(200), { reset: 1 })
-    client.resume()
-    await until('the client saw the end', () => seen.events.includes('close'))
-    // What it was can't be told any more by a socket of Node's that has sent its own FIN.
-    t.ok(seen.bytes < bytes)
-  })
+  t.test(
+    'an answer that is not taken when the relay ends is no end in order',
+    async t => {
+      const { client, opposite, relay, stats } = await setUp(t)
+      const seen = watch(client)
+      client.pause()
+      client.end('the whole answer, please')
+      opposite.resume()
+      // More than the kernel's buffers hold.
+      const bytes = 32 << 20
+      opposite.end(randomBytes(bytes))
+      let before = -1
+      await until('nothing moves', async () => {
+        const last = before
+        before = stats().counters.bytesToClient
+        await new Promise(resolve => setTimeout(resolve, 200))
+        return before > 0 && before === last
+      })
+      t.match(await relay.drain(200), { reset: 1 })
+      client.resume()
+      await until('the client saw the end', () => seen.events.includes('close'))
+      // What it was can't be told any more by a socket of Node's that has sent its own FIN.
+      t.ok(seen.bytes < bytes)
+    },
+  )
 
   t.test('a slow reader gets all of an answer whose endpoint has ended', async t => {
     const { client, opposite, records, stats } = await setUp(t)

@@ -87,7 +87,6 @@ export class Ending {
   /** What a socket had taken is with the kernel: the connection may be over. */
   written(connection: Connection): void {
     const { client, backend } = connection
-    const isOver = (side: Side): boolean => side.has(flag.ended) && !side.holds
     if (isOver(client) && isOver(backend) && !this.#hasUnwritten(connection))
       this.#finish(connection)
   }
@@ -283,6 +282,9 @@ export class Ending {
     this.#env.fds.release(fdsPerConnection)
   }
 }
+
+/** All that it sends has been read, and written to the opposite one. */
+const isOver = (side: Side): boolean => side.has(flag.ended) && !side.holds
 
 const closedSideOf = ({ client, backend }: Connection): Side =>
   client.fd === -1 ? client : backend
