@@ -1,8 +1,8 @@
 import type { Descriptors } from '../shared/descriptors.ts'
 
 /**
- * What listening sockets cost. Together they get three quarters of all descriptors at most: who
- * can listen everywhere and carry nothing serves nobody.
+ * What listening sockets cost. Together they get three quarters of all descriptors at most: what
+ * is bound beyond that could serve no connection.
  */
 export class ListeningBudget {
   readonly #descriptors: Descriptors

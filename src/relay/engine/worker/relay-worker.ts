@@ -27,14 +27,10 @@ import type { WorkerEnv } from './worker-backend.ts'
 import { WorkerQueues } from './worker-queues.ts'
 import { errorOf } from '../../../util/usher-error.ts'
 
-export interface RelayWorkerDeps {
+export interface RelayWorkerDeps extends Pick<WorkerEnv, 'knowsTtl' | 'buffersWrites'> {
   readonly setup: WorkerSetup
   readonly calls: Syscalls
   readonly layout: StructLayout
-  /** Whether the TTL of clients' packets can be known. */
-  readonly knowsTtl: boolean
-  /** Whether what a socket has taken may be on its way to the kernel yet. */
-  readonly buffersWrites: boolean
   /** The orders that have come since the last call. */
   readonly takeOrders: () => readonly Order[]
   readonly post: (report: Report) => void

@@ -2,6 +2,7 @@ import {
   EPOLLERR,
   EPOLLET,
   EPOLLHUP,
+  EPOLLIN,
   EPOLL_CTL_ADD,
   EPOLL_CTL_DEL,
 } from '../../../ffi/constants.ts'
@@ -162,7 +163,7 @@ export class EventCounter extends Descriptor {
   #count = 0
 
   override get state(): number {
-    return this.#count > 0 ? 1 : 0
+    return this.#count > 0 ? EPOLLIN : 0
   }
 
   add(): void {

@@ -47,7 +47,7 @@ export class ListeningSocket extends Descriptor {
     return this.#isClosed
   }
 
-  /** While nobody waits for clients they wait in the kernel's queue. */
+  /** While it is not watched clients wait in the kernel's queue. */
   override watched(events: number): void {
     if (this.#isClosed) return
     if ((events & EPOLLIN) !== 0) this.#gate?.start()
@@ -91,7 +91,7 @@ export class ListeningSocket extends Descriptor {
 
   #arrived(socket: Socket): void {
     this.#arrivedOne()
-    // Node throws an error that nobody listens to; who accepts it finds that it is closed.
+    // Node throws an error without a listener; who accepts it finds that it is closed.
     socket.on('error', () => {})
     // Asked for now, and remembered by Node: one that is reset meanwhile has none any more.
     void socket.remoteAddress

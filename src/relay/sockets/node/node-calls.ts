@@ -32,7 +32,7 @@ import { StreamSocket, type StreamOptions } from './stream-socket.ts'
 /** Where struct epoll_event has its fields: see `StructLayout`. */
 export const nodeLayout = { epollEventWords: 3, epollDataWord: 1 } as const
 
-/** Of 0, 1 and 2 nobody would see the difference. */
+/** Behind the standard streams, as in a process. */
 const firstFd = 3
 /** An address is the number of its memory, and an offset. */
 const memorySize = 2 ** 32
@@ -96,7 +96,7 @@ export class NodeCalls implements Syscalls {
     return this.#memories.length
   }
 
-  /** Those after the first `count` are nobody's any more: who had them has ended. */
+  /** Those after the first `count` are not used any more: who had them has ended. */
   forget(count: number): void {
     this.#memories.fill(undefined, count)
   }
