@@ -104,7 +104,8 @@ export class LocalWorker implements WorkerChannel {
     if (!this.#worker.isRunning) return this.#end(new Error('it ended'))
     const { waits } = this.#calls
     if (waits === 0) this.#schedule()
-    else if (waits > 0) this.#later = setTimeout(() => this.#turn(), waits).unref()
+    // Node's timers run before it looks at its sockets, and what has come is to be seen first.
+    else if (waits > 0) this.#later = setTimeout(() => this.#schedule(), waits).unref()
   }
 
   #end(error: Error): void {

@@ -27,8 +27,8 @@ export class SendQueues {
   readonly #tables = new Map<string, Table>()
 
   /**
-   * What its peer has yet to acknowledge, as far as is known, of what was written before `since`
-   * (`performance` time).
+   * What its peer has yet to acknowledge, as far as is known, of what the kernel has had since `since`
+   * (`performance` time). In a ring that unwinds one reading serves all hops: else each would wait for its own.
    */
   left(socket: Socket, since: number): number {
     const { localAddress, localPort, remoteAddress, remotePort } = socket

@@ -31,8 +31,8 @@ export class StreamSocket extends Descriptor {
   #isFinished = false
   #readAtFinish = 0
   #readAt = performance.now()
-  /** When it was asked first whether its peer has all; 0: something was written since; Infinity: it has. */
-  #askedAt = 0
+  /** Since when the kernel has had all that was written; 0: unknown; Infinity: the peer has it, too. */
+  #heldSince = 0
   /** SO_LINGER of 0 s. */
   resetsAtClose = false
 
@@ -73,10 +73,10 @@ export class StreamSocket extends Descriptor {
     if (destroyed) return 0
     if (writableLength > 0) return writableLength
     // Else each look at an idle connection would be a search in the table.
-    if (this.#askedAt === Infinity) return 0
-    this.#askedAt ||= performance.now()
-    const left = this.#options.sendQueues.left(this.#socket, this.#askedAt)
-    if (left === 0) this.#askedAt = Infinity
+    if (this.#heldSince === Infinity) return 0
+    this.#heldSince ||= performance.now()
+    const left = this.#options.sendQueues.left(this.#socket, this.#heldSince)
+    if (left === 0) this.#heldSince = Infinity
     return left
   }
 
@@ -165,9 +165,10 @@ export class StreamSocket extends Descriptor {
     if (this.#isBroken) return -(this.takeError() || errno.EPIPE)
     if (this.#socket.destroyed || this.#isFinished) return -errno.EPIPE
     if (this.#needsDrain || !this.#isConnected) return -errno.EAGAIN
-    this.#askedAt = 0
     // Node keeps what the kernel does not take, and the memory is the next one's.
     this.#needsDrain = !this.#socket.write(Buffer.from(bytes))
+    // A table that is read from now on, for whomever, tells of this one, too.
+    this.#heldSince = this.#socket.writableLength === 0 ? performance.now() : 0
     return bytes.length
   }
 
