@@ -9,9 +9,8 @@ export interface LimiterMemory {
   readonly rate: SharedArrayBuffer
 }
 
-/** `workers`: how many share it. */
-export const newLimiterMemory = (workers = 1): LimiterMemory => ({
-  places: newSharedPlaces(workers).memory,
+export const newLimiterMemory = (): LimiterMemory => ({
+  places: newSharedPlaces().memory,
   rate: newSharedRate().memory,
 })
 
@@ -29,9 +28,8 @@ export class ConnectionLimiter {
   readonly #rate: SharedRate
   readonly #clients = new ClientTable()
 
-  /** `worker`: which one it is for, from 1 on. */
-  constructor({ places, rate }: LimiterMemory, worker = 1) {
-    this.#places = new SharedPlaces(places, worker)
+  constructor({ places, rate }: LimiterMemory) {
+    this.#places = new SharedPlaces(places)
     this.#rate = new SharedRate(rate)
   }
 

@@ -71,19 +71,12 @@ export class CountedEndpoints {
 
   #newCount(): Counted {
     this.#lastId += 1
-    return { id: this.#lastId, places: newSharedPlaces(this.#workers) }
+    return { id: this.#lastId, places: newSharedPlaces() }
   }
 
   #queue(): NonNullable<CapacityMemory['queue']> {
     this.#tickets ??= newQueueTickets(this.#workers)
-    this.#waiting ??= newSharedPlaces(this.#workers)
+    this.#waiting ??= newSharedPlaces()
     return { tickets: this.#tickets.memory, places: this.#waiting.memory }
-  }
-
-  /** The thread of a worker is no more. */
-  lost(thread: number): void {
-    for (const { places } of this.#endpoints.values()) places.lost(thread)
-    this.#waiting?.lost(thread)
-    this.#tickets?.lost(thread)
   }
 }

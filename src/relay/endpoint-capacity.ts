@@ -57,12 +57,7 @@ export class EndpointCapacity<B extends Backend> {
     const counted = this.#memory?.endpoints[index]
     if (counted === undefined || places?.id === counted.id) return counted && places
     if (active > 0) this.hasNewPlaces = true
-    return new EndpointPlaces(
-      counted.id,
-      counted.memory,
-      this.#queues.worker,
-      this.checkQueue,
-    )
+    return new EndpointPlaces(counted.id, counted.memory, this.checkQueue)
   }
 
   /** The endpoints are those of now: who waits may have a place, or need none any more. */
@@ -167,7 +162,7 @@ export class EndpointCapacity<B extends Backend> {
     const queue = new ConnectionQueue(
       {
         tickets: new QueueTickets(tickets, worker),
-        places: new SharedPlaces(places, worker),
+        places: new SharedPlaces(places),
       },
       () => balancer.endpoints.some(one => !balancer.isFull(one)),
       other => this.#queues.wake(other),

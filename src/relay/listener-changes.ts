@@ -20,17 +20,3 @@ export const listenerChanges = (
     changed: differing.after.filter(listener => !known.has(listener)),
   }
 }
-
-/**
- * What an `apply` has to do. `applied` is undefined after one that did not come to its end: any of
- * `known` may be half-way then.
- */
-export const changesToApply = (
-  applied: readonly RelayListener[] | undefined,
-  known: ReadonlyMap<string, RelayListener>,
-  wanted: readonly RelayListener[],
-): ListenerChanges => {
-  if (applied !== undefined) return listenerChanges(applied, wanted)
-  const { gone } = listenerChanges([...known.values()], wanted)
-  return { gone, changed: wanted }
-}

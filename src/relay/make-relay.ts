@@ -8,6 +8,7 @@ import {
 } from './choose-relay.ts'
 import type { Privileges } from './privileges.ts'
 import type { SocketLayer } from './engine/socket-layer.ts'
+import type { RelayEngine } from './engine/relay-engine.ts'
 import type { Relay, RelayLimits, RelayObserver } from './relay.ts'
 
 export interface RelayDeps {
@@ -49,7 +50,7 @@ export interface MadeRelay {
 export const makeRelay = async (
   wanted: WantedRelay,
   deps: RelayDeps,
-): Promise<MadeRelay> => {
+): Promise<MadeRelay & { readonly relay: RelayEngine }> => {
   const choice = await choiceOf(wanted)
   const workers = workersOf(choice.name, deps.workers)
   return {
@@ -63,7 +64,7 @@ const choiceOf = async (wanted: WantedRelay): Promise<RelayChoice> =>
     ? chooseRelay(wanted)
     : chooseRelay(wanted, (await import('./sockets/linux/probe.ts')).probeLinuxRelay)
 
-const relayOf = async (name: RelayName, deps: RelayDeps): Promise<Relay> => {
+const relayOf = async (name: RelayName, deps: RelayDeps): Promise<RelayEngine> => {
   const { RelayEngine } = await import('./engine/relay-engine.ts')
   return new RelayEngine({ ...deps, layer: await layerOf(name, deps.limits) })
 }

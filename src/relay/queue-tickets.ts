@@ -68,11 +68,4 @@ export class QueueTickets {
     const offered = Atomics.exchange(this.#cells, this.#workers + this.worker, nobody)
     return offered === nobody ? undefined : offered
   }
-
-  /** The thread of a worker is no more, and who waited in it: the others are to be woken. */
-  lost(worker: number): void {
-    Atomics.store(this.#cells, worker, nobody)
-    for (let other = 1; other <= this.#workers; other += 1)
-      this.offer({ worker: other, ticket: firstDrawn })
-  }
 }

@@ -16,7 +16,7 @@ const backendOf = (key: string): Backend & { places: EndpointPlaces } => ({
   coolingDown: false,
   cooldown: new OwnCell(noCooldown),
   replies: undefined,
-  places: new EndpointPlaces(1, new SharedArrayBuffer(8), 1, () => {}),
+  places: new EndpointPlaces(1, new SharedArrayBuffer(4), () => {}),
 })
 
 t.test('an attempt for which there is no descriptor gives its place back', async t => {

@@ -46,10 +46,10 @@ t.test('another worker may have the last place by when one is taken', async t =>
   balancer.setBalance('random')
   balancer.setEndpoints(endpoints)
 
-  meanwhile = () => new SharedPlaces(ofA, 2).take(1)
+  meanwhile = () => new SharedPlaces(ofA).take(1)
   t.equal(own.pick('', undefined, undefined), endpoints[1])
   endpoints[1]?.places?.free()
-  meanwhile = () => new SharedPlaces(ofB, 2).take(1)
+  meanwhile = () => new SharedPlaces(ofB).take(1)
   t.equal(own.pick('', undefined, undefined), 'full')
   t.strictSame(
     [ofA, ofB].map(one => new SharedPlaces(one).taken),

@@ -1,4 +1,5 @@
 import type { Test } from 'tap'
+import type { RelayEngine } from '../../src/relay/engine/relay-engine.ts'
 import { noNodeClients } from '../../src/relay/node-clients.ts'
 import type { ConnectionRecord } from '../../src/relay/cause.ts'
 import type {
@@ -39,6 +40,7 @@ export type MakeRelay = (
 /** One in this process: its figures are there at once. */
 export interface LocalRelay extends Relay {
   stats(): RelayStats
+  change: RelayEngine['change']
 }
 
 /** The product's, for tests of dialling. */

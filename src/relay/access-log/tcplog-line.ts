@@ -47,8 +47,7 @@ export const tcplogFields: readonly TcplogField[] = [
   {
     name: '%ac',
     meaning: 'connections that are open',
-    differs:
-      'of the worker that had it, not of all; the portable relay has none but its own route’s',
+    differs: 'of the worker that had it, not of all',
   },
   {
     name: '%fc',

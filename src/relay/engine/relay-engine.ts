@@ -1,7 +1,7 @@
 import { type Clock, within } from '../../util/clock.ts'
 import { forEachYielding } from '../../util/list-diff.ts'
 import { causes } from '../counters.ts'
-import { changesToApply } from '../listener-changes.ts'
+import { listenerChanges } from '../listener-changes.ts'
 import { noNodeClients } from '../node-clients.ts'
 import { openFronts } from '../open-fronts.ts'
 import { threadOf } from '../open-connections.ts'
@@ -23,7 +23,10 @@ import type {
   RelayStats,
   Bind,
 } from '../relay.ts'
+import { ReceivedLines } from '../access-log/access-lines.ts'
 import type { NewsObserver } from '../remote/news-reader.ts'
+import type { RemoteEnding } from '../remote/remote.ts'
+import { Restarts } from '../remote/restarts.ts'
 import { Figures } from './main/figures.ts'
 import { ListeningBudget } from './main/listening-budget.ts'
 import { OpenSockets, socketKey } from './main/open-sockets.ts'
@@ -69,10 +72,14 @@ export class RelayEngine implements Relay {
   readonly #hasThreads: boolean
   /** Workers that have stopped accepting for want of descriptors. */
   readonly #paused = new Set<WorkerHandle>()
-  /** The listeners that are wanted, as they were applied last. */
-  readonly #specs = new Map<string, RelayListener>()
-  /** What the last `apply` was given, undefined when it did not come to its end. */
-  #applied: readonly RelayListener[] | undefined = []
+  /** The listeners that are wanted. */
+  readonly #wanted = new Map<string, RelayListener>()
+  /** What the last `apply` was given. */
+  #applied: readonly RelayListener[] = []
+  /** The last change did not come to its end: any listener may be half-way. */
+  #isHalfway = false
+  /** Of the workers that there are now. */
+  readonly #accessLines = new ReceivedLines()
   #nodeClients = noNodeClients
   #sweptAt = -Infinity
   #draining = false
@@ -96,7 +103,7 @@ export class RelayEngine implements Relay {
     const common = { limits: shared, wantedCauses, descriptors: memory }
     const endpointState = new SharedEndpointState()
     const pool = { calls, clock, startWorker, common, endpointState, endProcess }
-    this.#pool = new WorkerPool(pool, deps.workers, this.#workerOwner())
+    this.#pool = new WorkerPool(pool, deps.workers, this.#poolOwner())
     const { workers } = this.#pool
     const budget = new ListeningBudget(this.#descriptors)
     this.#sockets = new OpenSockets(calls, workers, memory, budget, listening)
@@ -107,19 +114,35 @@ export class RelayEngine implements Relay {
       figures: new Figures(workers, endpointState, monotonicClock()),
       listenerSlots: new Slots(),
       endpointSlots: new Slots(),
+      accessLines: this.#accessLines,
       observer,
+      generation: () => this.#pool.generation,
     })
     this.#ownBinds = new OwnListenAddresses(order => this.#pool.post(order))
     this.#pool.start()
   }
 
   async apply(listeners: readonly RelayListener[]): Promise<void> {
-    if (this.#draining) return
-    const { gone, changed } = changesToApply(this.#applied, this.#specs, listeners)
-    this.#applied = undefined
-    if (gone.length + changed.length > 0) await this.#change(gone, changed)
-    this.#sweep()
+    const { gone, changed } = listenerChanges(this.#applied, listeners)
     this.#applied = listeners
+    const ids = gone.map(({ id }) => id)
+    await this.change(ids, changed)
+  }
+
+  /** The same as `apply`, by what differs from the call before; `gone`: their ids. */
+  async change(
+    gone: readonly string[],
+    changed: readonly RelayListener[],
+  ): Promise<void> {
+    if (this.#draining) return
+    for (const id of gone) this.#wanted.delete(id)
+    for (const spec of changed) this.#wanted.set(spec.id, spec)
+    const left = this.#isHalfway ? this.#ports.without(this.#wanted) : gone
+    const todo = this.#isHalfway ? [...this.#wanted.values()] : changed
+    this.#isHalfway = true
+    if (left.length + todo.length > 0) await this.#change(left, todo)
+    this.#sweep()
+    this.#isHalfway = false
   }
 
   setNodeClients(clients: NodeClients): void {
@@ -135,8 +158,8 @@ export class RelayEngine implements Relay {
       acceptPaused: this.#paused.size > 0,
     }
     if (!this.#hasThreads) return common
-    const workers = this.#pool.workers.map(({ thread, restarts, hangs, signs }) => {
-      return { thread, restarts, hangs, heldBytes: signs.heldBytes }
+    const workers = this.#pool.workers.map(({ thread, deaths, hangs, signs }) => {
+      return { thread, restarts: deaths, hangs, heldBytes: signs.heldBytes }
     })
     return { ...common, workers }
   }
@@ -173,14 +196,14 @@ export class RelayEngine implements Relay {
   }
 
   async #change(
-    gone: readonly RelayListener[],
+    gone: readonly string[],
     changed: readonly RelayListener[],
   ): Promise<void> {
     const sockets = this.#sockets
     await this.#settleOwnBinds(gone, changed)
     sockets.begin(await this.#wantedSockets(changed))
-    await this.#forEach(gone, ({ id }) => this.#retire(id))
-    await this.#forEach(changed, spec => this.#update(spec))
+    await this.#forEach(gone, id => this.#ports.retire(id))
+    await this.#forEach(changed, spec => this.#ports.update(spec))
     // Every port that is let go must be before others may ask for it.
     if (sockets.takeClosing()) await this.#pool.mark()
     await this.#forEach(changed, ({ id }) => this.#ports.get(id)?.listen())
@@ -192,12 +215,12 @@ export class RelayEngine implements Relay {
 
   /** An address that passes from one to another is there all the while. */
   async #settleOwnBinds(
-    gone: readonly RelayListener[],
+    gone: readonly string[],
     changed: readonly RelayListener[],
   ): Promise<void> {
     await this.#forEach(changed, spec => this.#ownBinds.add(spec))
     await this.#forEach(changed, ({ id }) => this.#ownBinds.settle(id, false))
-    await this.#forEach(gone, ({ id }) => this.#ownBinds.settle(id, true))
+    await this.#forEach(gone, id => this.#ownBinds.settle(id, true))
   }
 
   async #wantedSockets(changed: readonly RelayListener[]): Promise<ReadonlySet<string>> {
@@ -206,16 +229,6 @@ export class RelayEngine implements Relay {
       for (const bind of openFronts(spec).open) wanted.add(socketKey(spec.protocol, bind))
     })
     return wanted
-  }
-
-  #retire(id: string): void {
-    this.#specs.delete(id)
-    this.#ports.retire(id)
-  }
-
-  #update(spec: RelayListener): void {
-    this.#specs.set(spec.id, spec)
-    this.#ports.update(spec)
   }
 
   /** What affinity has expired is forgotten now and then, not at each of 100 changes a second. */
@@ -234,13 +247,16 @@ export class RelayEngine implements Relay {
     return forEachYielding(items, item => (this.#draining ? undefined : each(item)))
   }
 
-  #workerOwner(): WorkerOwner {
+  #poolOwner(): PoolOwner {
     return {
-      wakeFds: () => this.#pool.workers.map(({ wakeFd }) => wakeFd),
       observerOf: worker => this.#observerOf(worker),
       retired: (worker, slot) => this.#ports.retired(worker, slot),
-      died: worker => this.#died(worker),
-      started: worker => void this.#sendState(worker),
+      died: ({ thread }, error) => {
+        const text = `worker ${thread} of the relay has died: ${error.message}; all connections end with it`
+        this.#observer.fault('', new Error(text, { cause: error }))
+      },
+      over: () => this.#over(),
+      started: () => void this.#sendState(),
     }
   }
 
@@ -249,7 +265,7 @@ export class RelayEngine implements Relay {
     return {
       connectionClosed: record => observer.connectionClosed(record),
       accessLines: batch => {
-        worker.accessLines.received(batch)
+        this.#accessLines.received(batch)
         observer.accessLines?.(batch)
       },
       bindChanged: (listener, state) => observer.bindChanged(listener, state),
@@ -274,18 +290,19 @@ export class RelayEngine implements Relay {
     if (now !== before) this.#observer.acceptPaused(now, used, limit)
   }
 
-  /** Everything that a worker who knows nothing has to know. */
-  async #sendState(worker: WorkerHandle): Promise<void> {
-    worker.post({ kind: 'node-clients', clients: this.#nodeClients })
+  /** Everything that workers have to know who know nothing. */
+  async #sendState(): Promise<void> {
+    this.#pool.post({ kind: 'node-clients', clients: this.#nodeClients })
     const added = this.#ownBinds.all()
-    if (added.length > 0) worker.post({ kind: 'own-binds', added, removed: [] })
-    await this.#forEach(this.#ports.values(), port => port.sendTo(worker))
+    if (added.length > 0) this.#pool.post({ kind: 'own-binds', added, removed: [] })
+    await this.#forEach(this.#ports.values(), port => port.sendAgain())
   }
 
-  #died(worker: WorkerHandle): void {
-    this.#sockets.inherit(worker)
-    this.#ports.lost(worker)
-    this.#pause(worker, false)
+  /** No thread is left: connections are reset, and what listens stays open. */
+  #over(): void {
+    this.#sockets.inherit()
+    this.#ports.over()
+    for (const worker of this.#pool.workers) this.#pause(worker, false)
   }
 }
 
@@ -432,18 +449,54 @@ const leaveMs = 2000
 /** Milliseconds for queued clients to be accepted, and for all connections to be reset: a worker that hangs must not hold up the end. */
 const killMs = 2000
 
-/** All workers of a relay. */
+/** Clients wait in the queues of sockets until workers are there again. Milliseconds. */
+const longestPauseMs = 1000
+
+/** Who has a WorkerPool. */
+interface PoolOwner {
+  /** For whom a worker's news are. */
+  observerOf(worker: WorkerHandle): NewsObserver
+  /** Nothing is left of the listener in this slot. */
+  retired(worker: WorkerHandle, slot: number): void
+  /** A thread has ended by itself, or was ended as it hung: the others follow. */
+  died(worker: WorkerHandle, error: Error): void
+  /** All threads of a generation have ended. */
+  over(): void
+  /** All threads of the next one have started, and know nothing yet. */
+  started(): void
+}
+
+/**
+ * All workers of a relay. Their threads live and die together, as one generation: what they count in shared
+ * memory is right or gone, and none takes another's place while others go on.
+ */
 class WorkerPool {
   readonly workers: readonly WorkerHandle[]
   readonly #deps: WorkerDeps
+  readonly #owner: PoolOwner
+  readonly #restarts: Restarts
   readonly #onExit: () => void
+  #generations = 0
+  /** 1, 2, ...; 0 while no thread is left of one, and the next is to come. */
+  generation = 0
+  /** How long the first thread of the generation to end had lived; undefined while all do. */
+  #livedMs: number | undefined
+  #isLast = false
 
   /** `count`: how many; 1 or more. */
-  constructor(deps: WorkerDeps, count: number, owner: WorkerOwner) {
+  constructor(deps: WorkerDeps, count: number, owner: PoolOwner) {
     this.#deps = deps
+    this.#owner = owner
+    this.#restarts = new Restarts(deps.clock, longestPauseMs, () => this.#start())
+    const workerOwner: WorkerOwner = {
+      wakeFds: () => this.workers.map(({ wakeFd }) => wakeFd),
+      observerOf: worker => owner.observerOf(worker),
+      retired: (worker, slot) => owner.retired(worker, slot),
+      died: (worker, ending) => this.#died(worker, ending),
+    }
     this.workers = Array.from(
       { length: count },
-      (_, i) => new WorkerHandle(deps, i + 1, owner),
+      (_, i) => new WorkerHandle(deps, i + 1, workerOwner),
     )
     // Else process.exit waits for threads that wait in the kernel.
     this.#onExit = () => this.workers.forEach(worker => worker.requestExit())
@@ -451,7 +504,34 @@ class WorkerPool {
 
   start(): void {
     process.on('exit', this.#onExit)
-    for (const worker of this.workers) worker.start()
+    this.#start()
+  }
+
+  #start(): void {
+    this.#livedMs = undefined
+    this.#generations += 1
+    this.generation = this.#generations
+    for (const worker of this.workers) {
+      worker.start()
+      // There was no thread to be had, and those before it are being ended.
+      if (this.#livedMs !== undefined) return
+    }
+    this.#owner.started()
+  }
+
+  #died(worker: WorkerHandle, { error, livedMs }: RemoteEnding): void {
+    const isFirst = this.#livedMs === undefined
+    this.#livedMs ??= livedMs
+    if (isFirst) {
+      worker.deaths += 1
+      this.#owner.died(worker, error)
+      for (const other of this.workers) other.kill(`worker ${worker.thread} has died`)
+    }
+    if (this.workers.some(({ isThere }) => isThere)) return
+    this.generation = 0
+    this.#owner.over()
+    if (this.#isLast) return
+    this.#restarts.startIn(this.#restarts.pauseAfter(this.#livedMs))
   }
 
   /** To every worker. */
@@ -466,10 +546,11 @@ class WorkerPool {
 
   /**
    * Resolves when every worker has accepted who came before; one that hangs is not waited for.
-   * Workers that die from now on are not replaced.
+   * When they die from now on there are no others.
    */
   async acceptQueued(): Promise<void> {
-    for (const worker of this.workers) worker.isLast()
+    this.#isLast = true
+    this.#restarts.stop()
     await within(this.#deps.clock, killMs, this.#call({ kind: 'accept-queued' }))
   }
 
@@ -547,13 +628,18 @@ class Ports {
     this.#removeIfOver(port)
   }
 
-  /** A worker is no more, with all that it had. */
-  lost(worker: WorkerHandle): void {
-    const { listenerSlots, endpointSlots } = this.#env
-    worker.ensurePages(listenerSlots.count, endpointSlots.count)
-    for (const port of this.#bySlot.values()) port.lost(worker)
-    worker.forgetActive(listenerSlots.count, endpointSlots.count)
-    for (const { slot } of this.#bySlot.values()) this.retired(worker, slot)
+  /** No thread is left, nor anything that they had. */
+  over(): void {
+    const { workers, listenerSlots, endpointSlots } = this.#env
+    for (const port of this.#bySlot.values()) port.over()
+    for (const worker of workers)
+      worker.forgetActive(listenerSlots.count, endpointSlots.count)
+    for (const port of this.#bySlot.values()) if (!port.wanted) this.#remove(port)
+  }
+
+  /** Ids of those that are there and not among `wanted`. */
+  without(wanted: ReadonlyMap<string, unknown>): readonly string[] {
+    return [...this.#byId.keys()].filter(id => !wanted.has(id))
   }
 
   /** All workers have let go of what was left when this was asked for. */
@@ -583,7 +669,10 @@ class Ports {
   }
 
   #removeIfOver(port: Port): void {
-    if (port.retiring.size > 0) return
+    if (port.retiring.size === 0) this.#remove(port)
+  }
+
+  #remove(port: Port): void {
     this.#byId.delete(port.spec.id)
     this.#bySlot.delete(port.slot)
     port.free()

@@ -43,8 +43,6 @@ export interface ListeningLayer {
 /** The way to a worker. */
 export interface WorkerChannel extends Channel<WorkerCall> {
   send(order: Order): void
-  /** It looks for orders, and whether it is the turn of a client that waits. */
-  wake(): void
 }
 
 /** Starts a worker; throws where it can't. */

@@ -1,10 +1,5 @@
-import type {
-  ListenerStats,
-  Relay,
-  RelayListener,
-  RelayStats,
-  RelayFront,
-} from '../relay.ts'
+import type { RelayEngine } from '../engine/relay-engine.ts'
+import type { ListenerStats, RelayListener, RelayStats, RelayFront } from '../relay.ts'
 import type { Call, StatsPage } from './messages.ts'
 import type { Outbox } from '../remote/outbox.ts'
 import { packListener } from './packed-stats.ts'
@@ -15,6 +10,9 @@ const pageWeight = 1000
 /** Of a listener that is read and sent, beside its binds and endpoints. */
 const listenerWeight = 10
 
+/** Of the relay in this process. */
+export type ServedRelay = Pick<RelayEngine, 'change' | 'stats' | 'query' | 'drain'>
+
 interface StatsRead {
   readonly stats: RelayStats
   readonly listeners: Iterator<ListenerStats>
@@ -23,16 +21,18 @@ interface StatsRead {
 
 /** Carries out what the parent calls for, on the relay of this process. */
 export class RelayServer {
-  readonly #relay: Relay
+  readonly #relay: ServedRelay
   readonly #outbox: Outbox
-  readonly #listeners = new Map<string, RelayListener>()
-  /** The newest that was asked for; it is there when its first page is. */
+  /** What is to be changed with the next `apply`. */
+  readonly #left = new Set<string>()
+  readonly #changed = new Map<string, RelayListener>()
+  /** The newest that was asked for. */
   #readNumber = 0
   #read: StatsRead | undefined
   /** The figures that the parent has, by id. */
   readonly #sent = new Map<string, ListenerStats>()
 
-  constructor(relay: Relay, outbox: Outbox) {
+  constructor(relay: ServedRelay, outbox: Outbox) {
     this.#relay = relay
     this.#outbox = outbox
   }
@@ -44,8 +44,7 @@ export class RelayServer {
     try {
       if (call.kind === 'query') return await this.#relay.query(call.name, call.params)
       if (call.kind === 'drain') return await this.#relay.drain(call.ms)
-      await this.#relay.apply([...this.#listeners.values()])
-      return null
+      return await this.#apply()
     } finally {
       // What became of binds and connections is known before the call is over.
       this.#outbox.flush()
@@ -53,25 +52,31 @@ export class RelayServer {
   }
 
   #change(gone: readonly string[], changed: readonly RelayListener[]): null {
-    for (const id of gone) this.#listeners.delete(id)
-    for (const one of changed) this.#listeners.set(one.id, withOwnRanges(one))
+    for (const id of gone) {
+      this.#left.add(id)
+      this.#changed.delete(id)
+    }
+    for (const one of changed) this.#changed.set(one.id, withOwnRanges(one))
+    return null
+  }
+
+  async #apply(): Promise<null> {
+    const [gone, changed] = [[...this.#left], [...this.#changed.values()]]
+    this.#left.clear()
+    this.#changed.clear()
+    await this.#relay.change(gone, changed)
     return null
   }
 
   /** Rejects when there is a newer read: its pages are not for who gave the older one up. */
-  async #page(number: number): Promise<StatsPage> {
+  #page(number: number): StatsPage {
     if (number > this.#readNumber) {
       this.#readNumber = number
-      this.#read = undefined
-      const stats = await this.#relay.stats()
+      const stats = this.#relay.stats()
       // Figures, log and health must agree on binds.
       this.#outbox.flush()
-      if (number === this.#readNumber)
-        this.#read = {
-          stats,
-          listeners: stats.listeners[Symbol.iterator](),
-          seen: new Set(),
-        }
+      const listeners = stats.listeners[Symbol.iterator]()
+      this.#read = { stats, listeners, seen: new Set() }
     }
     if (number !== this.#readNumber || this.#read === undefined)
       throw new Error(`look ${number} at the figures: there is a newer look`)

@@ -43,6 +43,8 @@ export interface Holder {
   readonly slot: number
   readonly protocol: RelayProtocol
   readonly spread: Spread
+  /** Workers have been told of it, those that there are now. */
+  readonly isKnown: boolean
 }
 
 /** An address of TCP or UDP as the key of a map. */
@@ -132,21 +134,20 @@ export class OpenSockets {
       else this.#offers.set(socketKey(holder.protocol, bind), group)
       throw error
     }
-    for (const { worker } of group.sockets) this.assign(holder.slot, group, worker)
+    this.assign(holder, group)
     return group
   }
 
-  /** Orders a worker to serve its socket of a group. */
-  assign(slot: number, { bind, sockets }: Group, to: WorkerHandle): void {
-    for (const { worker, fd } of sockets) {
-      if (worker !== to || !worker.knows(slot)) continue
+  /** Orders workers to serve the sockets of a group. */
+  assign({ slot, isKnown }: Holder, { bind, sockets }: Group): void {
+    for (const { worker, fd } of isKnown ? sockets : []) {
       this.#owners.get(worker)?.opened(fd)
       worker.post({ kind: 'open', slot, bind, fd })
     }
   }
 
   /** Stops serving; closed, unless it is wanted elsewhere. */
-  letGo(slot: number, group: Group): void {
+  letGo({ slot, isKnown }: Holder, group: Group): void {
     const { protocol, bind, sockets } = group
     const key = socketKey(protocol, bind)
     const isWanted = this.#wanted.has(key) && !this.#drained
@@ -154,7 +155,7 @@ export class OpenSockets {
     else this.#forget(group)
     if (this.#drained) return this.#shut(group)
     for (const { worker, fd } of sockets) {
-      if (worker.knows(slot)) {
+      if (isKnown) {
         worker.post({ kind: isWanted ? 'release' : 'close', slot, bind })
         this.#closing ||= !isWanted
       } else if (!isWanted) this.#close(worker, fd)
@@ -162,10 +163,10 @@ export class OpenSockets {
   }
 
   /** Sockets of TCP stay bound and refuse clients (inet_shutdown; HAProxy pauses so, too). */
-  pause(slot: number, group: Group): void {
+  pause({ slot, isKnown }: Holder, group: Group): void {
     this.#shut(group)
-    for (const { worker } of group.sockets)
-      if (worker.knows(slot)) worker.post({ kind: 'release', slot, bind: group.bind })
+    for (const { worker } of isKnown ? group.sockets : [])
+      worker.post({ kind: 'release', slot, bind: group.bind })
   }
 
   /** Serves them again. Throws what listen says. */
@@ -178,7 +179,7 @@ export class OpenSockets {
       this.#shut(group)
       throw error
     }
-    for (const { worker } of group.sockets) this.assign(holder.slot, group, worker)
+    this.assign(holder, group)
   }
 
   /** Lets go of those that are paused; workers have released them by the end of that `apply`. */
@@ -204,17 +205,17 @@ export class OpenSockets {
       : this.#steering.toOne(fd, spread % sockets)
   }
 
-  /** A worker is no more: its connections are reset (Linger), but not what listens. */
-  inherit(from: WorkerHandle): void {
-    const inherited = new Set<number>()
-    for (const { sockets } of this.#groups) {
-      for (const { worker, fd } of sockets) if (worker === from) inherited.add(fd)
-    }
-    const owner = this.#owners.get(from)
-    for (const fd of owner?.inherit(from.thread) ?? []) {
-      if (inherited.has(fd)) owner?.opened(fd)
-      else this.#calls.close(fd)
-    }
+  /** No worker is left: their connections are reset (Linger), but not what listens. */
+  inherit(): void {
+    const groups = [...this.#groups]
+    const listening = new Set(
+      groups.flatMap(({ sockets }) => sockets.map(({ fd }) => fd)),
+    )
+    for (const [{ thread }, owner] of this.#owners)
+      for (const fd of owner.inherit(thread)) {
+        if (listening.has(fd)) owner.opened(fd)
+        else this.#calls.close(fd)
+      }
   }
 
   /** Sockets that are let go from now on are closed by workers, or by `abandon`. */
@@ -225,7 +226,7 @@ export class OpenSockets {
   /** No worker is left. */
   abandon(): void {
     for (const group of this.#groups) this.#forget(group)
-    for (const worker of this.#owners.keys()) this.inherit(worker)
+    this.inherit()
   }
 
   #taken(

@@ -19,7 +19,8 @@ import {
   type RelayObserver,
   bindKey,
 } from '../../relay.ts'
-import { SharedPlaces, newSharedPlaces } from '../../shared-places.ts'
+import { type SharedPlaces, newSharedPlaces } from '../../shared-places.ts'
+import type { ReceivedLines } from '../../access-log/access-lines.ts'
 import type { ListenerOrder } from '../orders.ts'
 import type { Figures } from './figures.ts'
 import type { ListeningBudget } from './listening-budget.ts'
@@ -41,6 +42,10 @@ export interface PortEnv {
   readonly figures: Figures
   readonly listenerSlots: Slots
   readonly endpointSlots: Slots
+  /** Of the workers that there are now. */
+  readonly accessLines: ReceivedLines
+  /** Of workers: 1, 2, ...; 0 while there are none. */
+  readonly generation: () => number
   readonly observer: Pick<RelayObserver, 'bindChanged' | 'accessLines' | 'fault'>
 }
 
@@ -62,9 +67,11 @@ export class Port implements Holder {
   #slots: ReadonlyMap<string, number> = new Map()
   #workers: readonly WorkerHandle[] = []
   #opens = 0
+  /** The generation of workers that knows it. */
+  #knownTo = 0
   /** Shared with its workers, from when its clients may wait. */
   #places: SharedPlaces | undefined
-  readonly #counted: CountedEndpoints
+  #counted: CountedEndpoints
   readonly #figures: LastFigures
   /** The same, from when its connections are limited. */
   #limiter: LimiterMemory | undefined
@@ -89,6 +96,10 @@ export class Port implements Holder {
     return this.#spec.protocol
   }
 
+  get isKnown(): boolean {
+    return this.#knownTo > 0 && this.#knownTo === this.#env.generation()
+  }
+
   get spread(): Spread {
     const { affinityMs, limits, acceptProxy } = this.#spec
     if (affinityMs === 0 && !limitsClients(limits)) return 'any'
@@ -104,20 +115,13 @@ export class Port implements Holder {
     this.wanted = true
     this.retiring.clear()
     const left = this.#takeEndpoints()
-    if (holdsClients(spec)) this.#places ??= newSharedPlaces(this.#env.workers.length)
-    this.#counted.take(spec)
-    if (spec.limits) this.#limiter ??= newLimiterMemory(this.#env.workers.length)
     const { open, closed } = openFronts(spec)
     const keepsPorts = spec.protocol === 'TCP' && this.#env.sockets.keepsPorts
     const idle = closed.filter(({ bind }) => keepsPorts && !isUnix(bind.address))
     this.#count(open.length + idle.length)
     // First: a worker resets who comes to an address that has no front any more.
     this.#binds.want(open, closed, idle)
-    const { workers } = this.#env
-    const newcomers = workers.filter(worker => !worker.knows(this.slot))
-    for (const worker of workers) this.#sendListener(worker)
-    // One that has just replaced another does not know those that stay.
-    for (const worker of newcomers) this.#sendOpenSockets(worker)
+    this.#send()
     this.#steer()
     return left
   }
@@ -127,11 +131,9 @@ export class Port implements Holder {
     return this.#binds.listen()
   }
 
-  /** Hands the listener and its open sockets to a worker that knows nothing. */
-  sendTo(worker: WorkerHandle): void {
-    if (!this.wanted || worker.knows(this.slot)) return
-    this.#sendListener(worker)
-    this.#sendOpenSockets(worker)
+  /** Hands the listener and its open sockets to workers that know nothing. */
+  sendAgain(): void {
+    if (this.wanted && !this.isKnown) this.#send()
   }
 
   stopListening(reason: string): void {
@@ -143,31 +145,31 @@ export class Port implements Holder {
     this.wanted = false
     this.#count(0)
     this.#binds.want([])
-    for (const worker of this.#env.workers) {
-      if (!worker.knows(this.slot)) continue
+    for (const worker of this.isKnown ? this.#env.workers : []) {
       this.retiring.add(worker)
       worker.post({ kind: 'retire', slot: this.slot })
     }
+    this.#knownTo = 0
   }
 
-  /** A worker is about to be forgotten, with its connections, clients that wait and lines of the access log. */
-  lost({ thread, listenerPages, accessLines }: WorkerHandle): void {
-    this.#places?.lost(thread)
-    this.#counted.lost(thread)
-    // What its connections had taken is for those that wait elsewhere.
-    if (this.#counted.queued > 0) for (const worker of this.#env.workers) worker.wake()
-    if (this.#limiter) new SharedPlaces(this.#limiter.places).lost(thread)
+  /** Its workers are no more, with connections, clients that wait and lines of the access log. */
+  over(): void {
+    const { workers, accessLines, figures, observer } = this.#env
+    this.#places = undefined
+    this.#counted = new CountedEndpoints(workers.length)
+    this.#limiter = undefined
+    const cells = figures.counters(this.slot)
     const lines = accessLines.lost(this.#spec, {
-      accessLines: listenerPages.read(this.slot, counterCell.plain.accessLines),
-      active: listenerPages.read(this.slot, counterCell.plain.active),
+      accessLines: cells[counterCell.plain.accessLines] ?? 0,
+      active: cells[counterCell.plain.active] ?? 0,
     })
-    if (lines !== undefined) this.#env.observer.accessLines?.(lines)
+    if (lines !== undefined) observer.accessLines?.(lines)
   }
 
   /** No worker knows of it any more. */
   free(): void {
-    const { figures, listenerSlots, endpointSlots, workers } = this.#env
-    for (const { accessLines } of workers) accessLines.forget(this.#spec.name)
+    const { figures, listenerSlots, endpointSlots, accessLines } = this.#env
+    accessLines.forget(this.#spec.name)
     figures.clear(this.slot, this.#slots.values())
     listenerSlots.free(this.slot)
     for (const slot of this.#slots.values()) endpointSlots.free(slot)
@@ -220,21 +222,24 @@ export class Port implements Holder {
     return [...before].flatMap(([key, slot]) => (after.has(key) ? [] : [slot]))
   }
 
-  #sendListener(worker: WorkerHandle): void {
-    const { listenerSlots, endpointSlots } = this.#env
-    worker.ensurePages(listenerSlots.count, endpointSlots.count)
-    worker.post({ kind: 'listener', ...this.#order() })
-  }
-
-  /** Those that are open; those to come are sent to all workers. */
-  #sendOpenSockets(worker: WorkerHandle): void {
-    for (const group of this.#groups.values()) {
-      this.#env.sockets.assign(this.slot, group, worker)
+  /** To workers that don't know it its open sockets, too. */
+  #send(): void {
+    const { workers, sockets, listenerSlots, endpointSlots, generation } = this.#env
+    const wasKnown = this.isKnown
+    const order = this.#order()
+    for (const worker of workers) {
+      worker.ensurePages(listenerSlots.count, endpointSlots.count)
+      worker.post({ kind: 'listener', ...order })
     }
+    this.#knownTo = generation()
+    if (!wasKnown) for (const group of this.#groups.values()) sockets.assign(this, group)
   }
 
   #order(): ListenerOrder {
     const { slot, spec } = this
+    if (holdsClients(spec)) this.#places ??= newSharedPlaces()
+    this.#counted.take(spec)
+    if (spec.limits) this.#limiter ??= newLimiterMemory()
     const endpointSlots = spec.endpoints.map(({ key }) => this.#slots.get(key) ?? 0)
     const { memory: capacity } = this.#counted
     return {
@@ -262,12 +267,12 @@ export class Port implements Holder {
       ...group.file,
       close: () => {
         this.#held -= 1
-        if (this.#groups.delete(key)) sockets.letGo(this.slot, group)
+        if (this.#groups.delete(key)) sockets.letGo(this, group)
         else sockets.closePaused(group)
       },
       pause: () => {
         this.#groups.delete(key)
-        sockets.pause(this.slot, group)
+        sockets.pause(this, group)
       },
       resume: () => {
         sockets.resume(this, group)

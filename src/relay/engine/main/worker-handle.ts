@@ -1,9 +1,7 @@
 import type { Clock } from '../../../util/clock.ts'
-import { ReceivedLines } from '../../access-log/access-lines.ts'
 import { counterCell } from '../../counters.ts'
 import { type NewsObserver, NewsReader } from '../../remote/news-reader.ts'
 import { type RemoteEnding, Remote, RemoteGone } from '../../remote/remote.ts'
-import { Restarts } from '../../remote/restarts.ts'
 import { SOCK_CLOEXEC, SOCK_NONBLOCK } from '../../../ffi/constants.ts'
 import { systemError } from '../../../ffi/errno.ts'
 import type { Order, WorkerCall, WorkerSetup } from '../orders.ts'
@@ -33,47 +31,38 @@ export interface WorkerOwner {
   observerOf(worker: WorkerHandle): NewsObserver
   /** Nothing is left of the listener in this slot. */
   retired(worker: WorkerHandle, slot: number): void
-  /** Its thread has ended; another is going to be `started`, unless the relay is ending. */
-  died(worker: WorkerHandle): void
-  /** A thread has started that knows nothing yet. */
-  started(worker: WorkerHandle): void
+  /** Its thread has ended, and was not asked to. */
+  died(worker: WorkerHandle, ending: RemoteEnding): void
 }
 
 /** 1.5 s. */
 const patience = { checkMs: 250, mostSilent: 6, mostAtStart: 120 }
 /** Milliseconds that a thread has to end in when it is ended by force. */
 const deadMs = 1000
-/** Clients wait in the queues of its sockets meanwhile, though others work. */
-const longestPauseMs = 1000
 
 /**
  * One worker over the lives of its threads: its number, eventfd and figures outlast the thread.
- * While there is no thread, orders are dropped; the next one is sent everything anew.
+ * While there is no thread, orders are dropped.
  */
 export class WorkerHandle {
   readonly thread: number
   readonly listenerPages = new StatsPages(counterCell.count)
   readonly endpointPages = new StatsPages(endpointCell.count)
   readonly signs = new WorkerSigns()
-  /** Of its threads up to now. */
-  readonly accessLines = new ReceivedLines()
   hangs = 0
-  restarts = 0
+  /** How often it was its thread that died, and took the others along. */
+  deaths = 0
   readonly #deps: WorkerDeps
   readonly #owner: WorkerOwner
   readonly #observer: NewsObserver
   readonly #news: NewsReader
-  readonly #restarts: Restarts
   /** Open for as long as any worker may use it. */
   readonly wakeFd: number
   #remote: Remote<WorkerCall, null> | undefined
   #way: WorkerChannel | undefined
   #isHung = false
-  #isLast = false
   /** Pages of `endpointState` that the thread has been given. */
   #endpointStatePages = 0
-  /** Slots of the listeners that the thread knows. */
-  readonly #known = new Set<number>()
 
   /** Throws when there is no descriptor for its eventfd. */
   constructor(deps: WorkerDeps, thread: number, owner: WorkerOwner) {
@@ -83,7 +72,6 @@ export class WorkerHandle {
     this.#owner = owner
     this.#observer = owner.observerOf(this)
     this.#news = new NewsReader(clock, this.#observer)
-    this.#restarts = new Restarts(clock, longestPauseMs, () => this.start())
     this.wakeFd = calls.eventfd(0, SOCK_CLOEXEC | SOCK_NONBLOCK)
     if (this.wakeFd < 0) throw systemError('eventfd', this.wakeFd)
   }
@@ -112,7 +100,16 @@ export class WorkerHandle {
     })
     this.#remote = remote
     remote.start()
-    if (!remote.isOver) owner.started(this)
+  }
+
+  /** Whether it has a thread. */
+  get isThere(): boolean {
+    return this.#remote !== undefined
+  }
+
+  /** Ends its thread, if it has one, wherever that is. */
+  kill(reason: string): void {
+    this.#remote?.kill(reason)
   }
 
   /** Makes room for figures, here and in the worker. */
@@ -131,17 +128,8 @@ export class WorkerHandle {
     }
   }
 
-  /** Whether orders for a listener get anywhere: not yet, right after a restart. */
-  knows(slot: number): boolean {
-    return this.#known.has(slot)
-  }
-
   post(order: Order): void {
-    if (this.#remote === undefined || this.#remote.isOver) return
-    if (order.kind === 'listener') this.#known.add(order.slot)
-    else if ('slot' in order && !this.#known.has(order.slot)) return
-    if (order.kind === 'retire') this.#known.delete(order.slot)
-    this.#way?.send(order)
+    if (this.#remote?.isOver === false) this.#way?.send(order)
   }
 
   /** Undefined when there is no thread, or it does not live to answer. */
@@ -152,12 +140,6 @@ export class WorkerHandle {
       if (!(error instanceof RemoteGone)) this.#observer.fault('', error as Error)
       return undefined
     }
-  }
-
-  /** A thread that dies from now on is not replaced. */
-  isLast(): void {
-    this.#isLast = true
-    this.#restarts.stop()
   }
 
   /** Orders the thread to end, by force after `ms`; resolves when nothing of it is left. */
@@ -175,13 +157,9 @@ export class WorkerHandle {
     this.#remote?.requestExit()
   }
 
-  /** What waits for a place may have its turn. */
-  wake(): void {
-    this.#way?.wake()
-  }
-
-  /** For connections of a thread that died. */
+  /** The connections of its thread are no more. */
   forgetActive(listenerSlots: number, endpointSlots: number): void {
+    this.ensurePages(listenerSlots, endpointSlots)
     for (let slot = 0; slot < listenerSlots; slot += 1) {
       this.listenerPages.write(slot, counterCell.plain.active, 0)
     }
@@ -220,16 +198,9 @@ export class WorkerHandle {
     this.#observer.fault('', new Error(text))
   }
 
-  #ended({ error, wasLeaving, livedMs }: RemoteEnding): void {
+  #ended(ending: RemoteEnding): void {
     this.#remote = undefined
     this.signs.clear()
-    this.#known.clear()
-    if (wasLeaving) return
-    this.#owner.died(this)
-    const text = `worker ${this.thread} of the relay has died: ${error.message}`
-    this.#observer.fault('', new Error(text, { cause: error }))
-    if (this.#isLast) return
-    this.restarts += 1
-    this.#restarts.startIn(this.#restarts.pauseAfter(livedMs))
+    if (!ending.wasLeaving) this.#owner.died(this, ending)
   }
 }

@@ -35,8 +35,8 @@ export class ListenerState extends ListenerEndpoints<WorkerBackend> {
     const memory = this.#env
     this.#name = spec.name
     this.wanted = true
-    if (places) this.places ??= new SharedPlaces(places, this.#env.thread)
-    if (limiter) this.#limiter ??= new ConnectionLimiter(limiter, this.#env.thread)
+    if (places) this.places ??= new SharedPlaces(places)
+    if (limiter) this.#limiter ??= new ConnectionLimiter(limiter)
     this.limiter = limiterFor(this.#limiter, spec)
     const before = this.listed
     this.takeEndpoints(

@@ -75,7 +75,7 @@ export class WorkerThread implements WorkerChannel {
   kill(): void {
     void this.#worker.terminate()
     // It waits in a system call, and notices when that returns.
-    this.wake()
+    this.#wake()
   }
 
   #post(): void {
@@ -84,7 +84,7 @@ export class WorkerThread implements WorkerChannel {
     // A thread has no origin.
     // oxlint-disable-next-line unicorn/require-post-message-target-origin
     this.#worker.postMessage(orders)
-    this.wake()
+    this.#wake()
   }
 
   #drop(): void {
@@ -93,8 +93,7 @@ export class WorkerThread implements WorkerChannel {
     this.#flush = undefined
   }
 
-  /** It looks for orders, and whether it is the turn of a client that waits. */
-  wake(): void {
+  #wake(): void {
     // The only error is a counter that is full (EAGAIN), and then the worker is awake.
     this.#calls.write(this.#wakeFd, this.#one.address, 8)
   }

@@ -66,13 +66,9 @@ export class LocalWorker implements WorkerChannel {
     this.#end(new Error('it was ended'))
   }
 
-  wake(): void {
-    this.#calls.write(this.#wakeFd, 0, 8)
-  }
-
   #take(order: Order): void {
     this.#orders.push(order)
-    this.wake()
+    this.#calls.write(this.#wakeFd, 0, 8)
   }
 
   /** Node accepts one client of a listener in a turn, and resets the others when that is closed. */
