@@ -15,7 +15,7 @@ import { bundleForTests } from './tests/usher-bundle.ts'
  * failed in full, and the sum at the end. What all of them said is in the report. Exits with 1
  * when something failed, or nothing was run.
  *
- *   npm test -- [--jobs 4] [--timeout 180] [--node PROGRAM] [--known FILE] [--report FILE]
+ *   npm test -- [--jobs 4] [--timeout 400] [--node PROGRAM] [--known FILE] [--report FILE]
  *     [FILE|FOLDER...]
  *
  * `--known` is a file of tests that fail with that Node, by their reasons: see known-failures.ts.
@@ -24,7 +24,7 @@ const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
     jobs: { type: 'string', default: '4' },
-    timeout: { type: 'string', default: '180' },
+    timeout: { type: 'string', default: '400' },
     node: { type: 'string', default: process.execPath },
     known: { type: 'string' },
     report: { type: 'string', default: '.tap/report.tap' },

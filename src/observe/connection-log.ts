@@ -163,10 +163,10 @@ export class ConnectionLog implements RelayObserver {
       this.hungWorkers.add(thread)
       this.#log.error(
         { worker: thread },
-        'a worker of the relay gives no sign of life: it is ended with its connections, and another takes its place',
+        'a worker of the relay gives no sign of life: workers are ended, with all connections, and start again',
       )
     } else if (this.hungWorkers.delete(thread)) {
-      this.#log.info({ worker: thread }, 'another worker has taken its place')
+      this.#log.info({ worker: thread }, 'the worker has started again')
     }
   }
 

@@ -185,7 +185,7 @@ export const relayMetrics: readonly Metric<RelayTotals>[] = [
   ),
   counter(
     'usher_relay_worker_restarts_total',
-    'Times that a worker of the relay has died and was started again. Only of a relay that has workers.',
+    'Times that a worker of the relay has died, and all of them were started again. Only of a relay that has workers.',
     ...eachWorker(({ restarts }) => restarts),
   ),
   counter(

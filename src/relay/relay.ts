@@ -186,7 +186,7 @@ export interface EndpointStats {
 export interface WorkerStats {
   /** 1, 2, ... */
   readonly thread: number
-  /** How often it was started again because it had died. */
+  /** How often it has died, and all of them were started again. */
   readonly restarts: number
   /** How often that was because it had given no sign of life. */
   readonly hangs: number
@@ -264,7 +264,7 @@ export interface RelayObserver {
   connectionClosed(record: ConnectionRecord): void
   bindChanged(listener: string, state: BindState): void
   acceptPaused(paused: boolean, used: number, limit: number): void
-  /** A worker gives no sign of life, or another has taken its place. */
+  /** A worker gives no sign of life, or has been started again. */
   workerHung(thread: number, hung: boolean): void
   /** The process of the relay has ended, and why; '' when another serves in its place. */
   processGone?(reason: string): void

@@ -11,12 +11,12 @@ import { missingPrograms } from '../support/installed.ts'
 
 const execute = promisify(execFile)
 // lintian takes its time.
-t.setTimeout(180_000)
+t.setTimeout(500_000)
 
 const top = fileURLToPath(new URL('../../', import.meta.url))
 
 t.test('a Debian package', { skip: missingPrograms('dpkg-deb', 'dpkg') }, async t => {
-  t.setTimeout(180_000)
+  t.setTimeout(500_000)
   const folder = await mkdtemp(join(tmpdir(), 'usher-deb-test-'))
   t.teardown(() => rm(folder, { recursive: true }))
   const env = { PATH: process.env['PATH'] }

@@ -12,7 +12,7 @@ import { version } from '../../src/cli/version.ts'
 import { top } from '../support/deploy.ts'
 import { runInstalled, worksInstalled } from '../support/installed-usher.ts'
 
-t.setTimeout(180_000)
+t.setTimeout(500_000)
 
 // The variables of an npm that runs the tests would lead this one elsewhere.
 const env = { PATH: process.env['PATH'], HOME: process.env['HOME'] }

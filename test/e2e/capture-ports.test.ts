@@ -8,7 +8,7 @@ const why = await netnsProblem('nft', 'iptables', 'conntrack')
 
 // They mostly wait: for SYNs to come again.
 t.jobs = 3
-t.setTimeout(400_000)
+t.setTimeout(900_000)
 
 const pairs = [
   [nftablesCapture, undefined],

@@ -5,7 +5,7 @@ import { answersUnderChanges } from './capture/changing-rules.ts'
 import { nftablesCapture } from './capture/ways.ts'
 
 const why = await netnsProblem('nft', 'iptables', 'conntrack')
-t.setTimeout(120_000)
+t.setTimeout(500_000)
 
 for (const relay of ['linux', 'portable'])
   t.test(

@@ -14,7 +14,7 @@ import { get, launchUsherBy, runUsher, type Usher } from '../support/usher.ts'
 import { dataPlanes, serving } from '../support/data-plane.ts'
 
 t.jobs = 2
-t.setTimeout(120_000)
+t.setTimeout(500_000)
 
 const skip =
   (process.platform !== 'linux' && 'looks into /proc') || missingPrograms('setpriv')

@@ -68,7 +68,7 @@ const copyNode = async (root: string): Promise<void> => {
 }
 
 t.test('the image usher needs no tool', { skip }, async t => {
-  t.setTimeout(120_000)
+  t.setTimeout(500_000)
   const folder = t.testdir({})
   const root = join(folder, 'root')
   await makeProgram(t, folder)

@@ -15,7 +15,7 @@ import { iptablesMode, nftablesCapture, nftablesMode } from './capture/ways.ts'
 
 const why = await netnsProblem('iptables', 'nft', 'conntrack')
 const options = { skip: why !== '' && why }
-t.setTimeout(300_000)
+t.setTimeout(900_000)
 
 interface Annotated {
   readonly kind: string

@@ -24,7 +24,7 @@ import { allNodePorts, nftablesMode } from './capture/ways.ts'
 const why = await netnsProblem('iptables', 'nft', 'conntrack')
 const options = { skip: why !== '' && why }
 const way = nftablesMode
-t.setTimeout(180_000)
+t.setTimeout(500_000)
 
 interface Annotated {
   readonly kind: string

@@ -16,7 +16,7 @@ const mode = iptablesMode('nft')
 
 // They mostly wait: for tools, and for SYNs to come again.
 t.jobs = 2
-t.setTimeout(400_000)
+t.setTimeout(900_000)
 
 const sequences = {
   'captures and a mode': [nftablesCapture, mode, iptables, mode, nftablesCapture],

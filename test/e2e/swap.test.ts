@@ -10,7 +10,7 @@ import {
 } from './capture/ways.ts'
 
 const why = await netnsProblem('nft', 'iptables', 'conntrack')
-t.setTimeout(300_000)
+t.setTimeout(900_000)
 
 const ways = {
   iptables: [nftablesCapture, iptablesCapture('nft'), iptablesMode('nft'), nftablesMode],

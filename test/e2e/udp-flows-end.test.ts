@@ -5,7 +5,7 @@ import { udpFlowsEnd } from './capture/udp-flows-end.ts'
 import { iptablesMode, nftablesCapture, nftablesMode } from './capture/ways.ts'
 
 const why = await netnsProblem('iptables', 'nft', 'conntrack')
-t.setTimeout(180_000)
+t.setTimeout(500_000)
 // Each mostly waits for clients who are not answered.
 t.jobs = 3
 

@@ -6,7 +6,7 @@ import { iptablesCapture, iptablesMode, nftablesCapture } from './capture/ways.t
 
 const why = await netnsProblem('iptables', 'nft', 'conntrack')
 const options = { skip: why !== '' && why }
-t.setTimeout(120_000)
+t.setTimeout(500_000)
 
 for (const way of [iptablesMode('nft'), iptablesMode('legacy')])
   t.test(`UDP clients keep healthy endpoints with ${way.label}`, options, t =>

@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 export const until = async (
   what: string,
   check: () => boolean | Promise<boolean>,
-  ms = 20_000,
+  ms = 60_000,
 ): Promise<void> => {
   const end = performance.now() + ms
   while (!(await check())) {

@@ -4,7 +4,7 @@ import { until } from '../../support/until.ts'
 import { family } from './processes.ts'
 import { recordIn, startBench } from './run-bench.ts'
 
-t.setTimeout(240_000)
+t.setTimeout(500_000)
 
 const targets = '--targets=direct,usher,haproxy,nginx'
 const endless = ['--rounds=1000', '--seconds=0.1', '--only=download-1', targets]

@@ -9,7 +9,7 @@ import { missingPrograms } from '../../support/installed.ts'
 import { recordIn, startBench } from './run-bench.ts'
 import { httpServer, slowProxy } from './servers.ts'
 
-t.setTimeout(240_000)
+t.setTimeout(500_000)
 
 const short = ['--loopback', '--rounds', '1', '--seconds', '0.2']
 

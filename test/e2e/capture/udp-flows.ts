@@ -11,8 +11,6 @@ import { type VipName, vipOf } from './vips.ts'
 
 const clients: readonly HostName[] = ['node', 'pod-1', 'pod-2', 'outside']
 const vips: readonly VipName[] = ['ClusterIP', 'external IP', 'node port, first address']
-/** Each step is to show within seconds; a busy machine may take longer. */
-const stepMs = 15_000
 
 interface Flow {
   readonly from: HostName
@@ -87,7 +85,7 @@ export const udpFlowsFollow = async (
     return [...differing, ...ofLate].join('\n')
   }
   const step = async (what: string, answer: string): Promise<void> => {
-    await until(what, all(answer), stepMs).catch(async (error: Error) => {
+    await until(what, all(answer)).catch(async (error: Error) => {
       throw new Error(`${error.message}\n${await story()}`)
     })
     t.pass(what)

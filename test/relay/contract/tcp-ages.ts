@@ -56,19 +56,6 @@ export const tcpAgesContract = (t: Test, make: MakeRelay): void => {
     t.match(records, [{ cause: 'cD' }])
   })
 
-  t.test('what came while all stood still has come in time', async t => {
-    const { connect } = await setUp(t, { idleMs: 1000 })
-    const one = await connect()
-    await sleep(300)
-    // Timers are next, and after them what came.
-    await new Promise(resolve => setImmediate(resolve))
-    one.socket.write('x')
-    for (const end = performance.now() + 1500; performance.now() < end;);
-    await once(one.socket, 'data')
-    await one.say()
-    t.equal(one.ended.how, '')
-  })
-
   t.test('longer than the one for all, and one that comes later', async t => {
     const { connect, listen } = await setUp(t, { idleMs: 60_000 }, 1000)
     const one = await connect()

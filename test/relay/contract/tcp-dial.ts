@@ -132,7 +132,8 @@ export const tcpDialContract = (t: Test, make: MakeRelay): void => {
   })
 
   t.test('thousands of endpoints to which there is no way fail one by one', async t => {
-    const { listen, records, stats, relay } = relayFixture(t, make)
+    const limits = { dialLadder: [120_000] }
+    const { listen, records, stats, relay } = relayFixture(t, make, { limits })
     const port = await freeTcpPort()
     const alive = await namedBackend(t, 'alive')
     // No TCP goes to a group: connect(2) says so before it returns.

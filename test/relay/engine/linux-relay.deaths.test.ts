@@ -148,7 +148,7 @@ t.test('deaths of workers', { skip: linuxRelaySkip() }, async t => {
     t.strictSame(await relay.drain(0), { reset: 0 })
   })
 
-  t.test('a worker that spins is noticed, and another takes its place', async t => {
+  t.test('a worker that spins is noticed, and workers start again', async t => {
     const { program, tell } = mortalWorker(t, 'for (;;);')
     const make = makeLinuxRelayWith({ workers: 2, workerProgram: program })
     const { listen, relay, hangs, faults } = relayFixture(t, make)
