@@ -70,12 +70,13 @@ export const mortalWorker = (
   const tell = async (thread: number): Promise<void> => {
     heard.delete(thread)
     await until('its worker has begun', () => wakeFds[thread] !== undefined)
-    // A channel between threads has no origins.
-    // oxlint-disable-next-line unicorn/require-post-message-target-origin
-    channel.postMessage(thread)
-    // It takes messages twice a second at most.
+    let polls = 0
+    // It takes messages twice a second at most, and one may be lost where another is about to begin.
     await until('it is heard', () => {
       if (heard.has(thread)) return true
+      // A channel between threads has no origins.
+      // oxlint-disable-next-line unicorn/require-post-message-target-origin
+      if (polls++ % 100 === 0) channel.postMessage(thread)
       writeSync(wakeFds[thread] ?? -1, new BigUint64Array([1n]))
       return false
     })
