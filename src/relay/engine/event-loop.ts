@@ -137,9 +137,15 @@ export class EventLoop {
     return this.#control(EPOLL_CTL_DEL, fd, 0)
   }
 
-  /** To be called before `fd` is closed, watched or not. */
+  /**
+   * To be called before `fd` is closed, watched or not: for each connection twice, so without a system call. By its
+   * close it leaves epoll, unless a child has a copy of it, which has not called execve(2) yet: an edge that is told
+   * until then is of an earlier generation. Level-triggered ones are to be removed: they would wake this loop without end.
+   */
   closing(fd: number): void {
-    if (this.#table.isOpen(fd)) this.remove(fd)
+    if (!this.#table.isOpen(fd)) return
+    this.#table.close(fd)
+    if (this.#refused.size > 0) this.#refused.delete(fd)
   }
 
   /**

@@ -60,7 +60,7 @@ export class UdpSockets implements EventSource<SocketUser> {
   }
 
   close(fd: number): void {
-    if (this.#paused.size > 0) this.#paused.delete(fd)
+    this.unwatch(fd)
     this.#fds.close(fd)
   }
 

@@ -92,7 +92,7 @@ export class FdAccount {
     this.#descriptors.closing(fd)
   }
 
-  /** Leaves epoll first: close(2) does not see to that while a child has a copy of it. */
+  /** See `EventLoop.closing`. */
   close(fd: number): void {
     this.#loop.closing(fd)
     this.#descriptors.closing(fd)

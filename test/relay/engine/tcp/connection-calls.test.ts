@@ -56,7 +56,7 @@ const callsOf = async (t: Test, spec: Partial<RelayListener>) => {
 /** As docs/relay.md has them, "A connection, call by call"; getsockopt is for the round-trip time, once a second. */
 const usual =
   'epollCtl socket setsockopt connect epollCtl recv send recv send shutdown recv ' +
-  'getsockopt setsockopt epollCtl close setsockopt epollCtl close'
+  'getsockopt setsockopt close setsockopt close'
 
 t.test('the system calls of a connection', { skip: linuxRelaySkip() }, async t => {
   t.test('as the docs say', async t => {
