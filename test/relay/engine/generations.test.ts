@@ -46,9 +46,13 @@ t.test('generations of workers', { skip: linuxRelaySkip() }, async t => {
   await relay.apply(ports.map((_, i) => specOf(i, 0)))
   const descriptors = readdirSync('/proc/self/fd').length
 
-  let isOver = false
+  const over = new AbortController()
   const changing = async (): Promise<void> => {
-    for (let before: readonly RelayListener[] = []; !isOver; await sleep(chance(20))) {
+    for (
+      let before: readonly RelayListener[] = [];
+      !over.signal.aborted;
+      await sleep(chance(20))
+    ) {
       const wanted = ports.flatMap((_, i) => {
         const kept = before.find(({ id }) => id === `${i}`)
         if (i > 0 && chance(4) === 0) return []
@@ -59,7 +63,7 @@ t.test('generations of workers', { skip: linuxRelaySkip() }, async t => {
     }
   }
   const coming = async (): Promise<void> => {
-    while (!isOver) {
+    while (!over.signal.aborted) {
       const client = dial(t, ports[chance(ports.length)] ?? 0).on('error', () => {})
       client.write('hello')
       setTimeout(() => client.destroy(), chance(200))
@@ -68,7 +72,7 @@ t.test('generations of workers', { skip: linuxRelaySkip() }, async t => {
   }
   let accepted = 0
   const counting = async (): Promise<void> => {
-    for (; !isOver; await sleep(chance(50))) {
+    for (; !over.signal.aborted; await sleep(chance(50))) {
       for (const { id, counters } of relay.stats().listeners) {
         // The others come and go, and count from 0 again.
         if (id === '0' && counters.accepted < accepted)
@@ -85,7 +89,7 @@ t.test('generations of workers', { skip: linuxRelaySkip() }, async t => {
     await tell(1 + chance(workers))
     await until(`death ${i}`, () => faults.length >= i)
   }
-  isOver = true
+  over.abort()
   await Promise.all(running)
   t.ok(accepted > 0, `${accepted} of the one that stays`)
   for (const { message } of faults) t.match(message, 'told to die')
