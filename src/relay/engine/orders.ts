@@ -16,7 +16,7 @@ export interface WorkerSetup extends CommonSetup {
   readonly wakeFds: readonly number[]
   /** See `WorkerSigns`. */
   readonly signs: SharedArrayBuffer
-  /** Pages of figures that there are already, when it replaces a worker that died. */
+  /** Pages of figures that there are already: they outlast a generation of workers. */
   readonly listenerPages: readonly SharedArrayBuffer[]
   readonly endpointPages: readonly SharedArrayBuffer[]
   /** The same for all workers. */

@@ -453,11 +453,7 @@ const killMs = 2000
 const longestPauseMs = 1000
 
 /** Who has a WorkerPool. */
-interface PoolOwner {
-  /** For whom a worker's news are. */
-  observerOf(worker: WorkerHandle): NewsObserver
-  /** Nothing is left of the listener in this slot. */
-  retired(worker: WorkerHandle, slot: number): void
+interface PoolOwner extends Pick<WorkerOwner, 'observerOf' | 'retired'> {
   /** A thread has ended by itself, or was ended as it hung: the others follow. */
   died(worker: WorkerHandle, error: Error): void
   /** All threads of a generation have ended. */
@@ -489,9 +485,8 @@ class WorkerPool {
     this.#owner = owner
     this.#restarts = new Restarts(deps.clock, longestPauseMs, () => this.#start())
     const workerOwner: WorkerOwner = {
+      ...owner,
       wakeFds: () => this.workers.map(({ wakeFd }) => wakeFd),
-      observerOf: worker => owner.observerOf(worker),
-      retired: (worker, slot) => owner.retired(worker, slot),
       died: (worker, ending) => this.#died(worker, ending),
     }
     this.workers = Array.from(

@@ -56,7 +56,11 @@ export class RelayServer {
       this.#left.add(id)
       this.#changed.delete(id)
     }
-    for (const one of changed) this.#changed.set(one.id, withOwnRanges(one))
+    for (const one of changed) {
+      // It has come back: nothing of it is to be closed.
+      this.#left.delete(one.id)
+      this.#changed.set(one.id, withOwnRanges(one))
+    }
     return null
   }
 

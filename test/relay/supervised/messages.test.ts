@@ -187,6 +187,23 @@ t.test('what parent and data plane tell each other', async t => {
     },
   )
 
+  t.test('a listener that goes and comes back before an apply is not closed', async t => {
+    const calls: unknown[] = []
+    const change = async (gone: readonly string[], changed: readonly { id: string }[]) =>
+      void calls.push([gone, changed.map(({ id }) => id)])
+    const relay = { change } as unknown as ServedRelay
+    const server = new RelayServer(relay, new Outbox(new FakeClock(), [], () => {}))
+    const spec = listenerSpec({ id: 'a' })
+    await server.handle({ kind: 'change', gone: ['a', 'b'], changed: [] })
+    await server.handle({ kind: 'change', gone: [], changed: [spec] })
+    await server.handle({ kind: 'apply' })
+    await server.handle({ kind: 'apply' })
+    t.strictSame(calls, [
+      [['b'], ['a']],
+      [[], []],
+    ])
+  })
+
   t.test('figures come out as they went in', async t => {
     t.strictSame(unpackListener(packListener(busy)), busy)
     // Endpoints that were never used have nothing to tell.
