@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { hashText } from './hash-text.ts'
-import { type May, Pool, type Tiered, tierOf } from './pool.ts'
+import { type IsPassedOver, Pool, type Tiered, tierOf } from './pool.ts'
 
 /** Prime, and so large that no more than 1 % of clients move which need not (section 5.3 of the paper). */
 export const maglevSlots = 65_537
@@ -31,7 +31,11 @@ export class Maglev<E extends Tiered> extends Pool<E> {
     this.#tables = undefined
   }
 
-  protected override nextOf(may: May<E>, client: string, tier?: number): E | undefined {
+  protected override nextOf(
+    isOut: IsPassedOver<E>,
+    client: string,
+    tier?: number,
+  ): E | undefined {
     const { all } = this
     const table = this.#table(tier ?? this.tiers[0] ?? 0)
     if (table === undefined) return undefined
@@ -41,19 +45,19 @@ export class Maglev<E extends Tiered> extends Pool<E> {
     let slot = hash % maglevSlots
     for (let passed = 0; passed < mostSteps; passed += 1) {
       const endpoint = all[table[slot] ?? 0]
-      if (endpoint && may(endpoint)) return endpoint
+      if (endpoint && !isOut(endpoint)) return endpoint
       slot = (slot + step) % maglevSlots
     }
-    return all.find(may)
+    return all.find(one => !isOut(one))
   }
 
   /** It has no turns: each client its own. */
   protected override candidatesOf(
-    may: May<E>,
+    isOut: IsPassedOver<E>,
     client: string,
     tier?: number,
   ): readonly E[] {
-    const endpoint = this.nextOf(may, client, tier)
+    const endpoint = this.nextOf(isOut, client, tier)
     return endpoint === undefined ? [] : [endpoint]
   }
 

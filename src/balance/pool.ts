@@ -61,11 +61,11 @@ export abstract class Pool<E extends Tiered> {
    * undefined when there is none. Only an endpoint that is returned has had its turn. `client`: who
    * it is for, where that counts.
    */
-  next(skip?: KeySet, passesOver?: (endpoint: E) => boolean, client = ''): E | undefined {
+  next(skip?: KeySet, passesOver?: IsPassedOver<E>, client = ''): E | undefined {
     if (this.#tiers.length === 1)
-      return this.nextOf(mayOf(undefined, skip, passesOver), client)
+      return this.nextOf(passedOver(undefined, skip, passesOver), client)
     for (const tier of this.#tiers) {
-      const endpoint = this.nextOf(mayOf(tier, skip, passesOver), client, tier)
+      const endpoint = this.nextOf(passedOver(tier, skip, passesOver), client, tier)
       if (endpoint !== undefined) return endpoint
     }
     return undefined
@@ -75,14 +75,10 @@ export abstract class Pool<E extends Tiered> {
    * Those of which `next` would give one now, by chance where there are several. Changes nothing: nobody
    * has had a turn.
    */
-  candidates(
-    skip?: KeySet,
-    passesOver?: (endpoint: E) => boolean,
-    client = '',
-  ): readonly E[] {
+  candidates(skip?: KeySet, passesOver?: IsPassedOver<E>, client = ''): readonly E[] {
     const tiers = this.#tiers.length === 1 ? [undefined] : this.#tiers
     for (const tier of tiers) {
-      const found = this.candidatesOf(mayOf(tier, skip, passesOver), client, tier)
+      const found = this.candidatesOf(passedOver(tier, skip, passesOver), client, tier)
       if (found.length > 0) return found
     }
     return []
@@ -97,30 +93,38 @@ export abstract class Pool<E extends Tiered> {
   /** `all` is not what it was `before`; `stayed` of those are there still. */
   protected abstract changed(before: readonly E[], stayed: number): void
 
-  /** `tier`: the one of those that `may`; undefined where there is but one. */
-  protected abstract nextOf(may: May<E>, client: string, tier?: number): E | undefined
+  /** `tier`: the one of those that are not out; undefined where there is but one. */
+  protected abstract nextOf(
+    isOut: IsPassedOver<E>,
+    client: string,
+    tier?: number,
+  ): E | undefined
 
   /** As `candidates`, of a tier. */
   protected abstract candidatesOf(
-    may: May<E>,
+    isOut: IsPassedOver<E>,
     client: string,
     tier?: number,
   ): readonly E[]
 }
 
-/** Whether an endpoint may have a turn. */
-export type May<E> = (endpoint: E) => boolean
+/** Whether an endpoint gets no turn. */
+export type IsPassedOver<E> = (endpoint: E) => boolean
 
-const mayOf =
-  <E extends Tiered>(
-    tier: number | undefined,
-    skip: KeySet | undefined,
-    passesOver: ((endpoint: E) => boolean) | undefined,
-  ): May<E> =>
-  endpoint =>
-    !skip?.has(endpoint.key) &&
-    (tier === undefined || tierOf(endpoint) === tier) &&
-    !passesOver?.(endpoint)
+/** For most connections the very function that was given: one is not made for each. */
+const passedOver = <E extends Tiered>(
+  tier: number | undefined,
+  skip: KeySet | undefined,
+  passesOver: IsPassedOver<E> = nobody,
+): IsPassedOver<E> => {
+  if (skip === undefined && tier === undefined) return passesOver
+  return endpoint =>
+    skip?.has(endpoint.key) === true ||
+    (tier !== undefined && tierOf(endpoint) !== tier) ||
+    passesOver(endpoint)
+}
+
+const nobody = (): boolean => false
 
 export const tierOf = ({ tier = 0 }: Tiered): number => tier
 

@@ -1,4 +1,4 @@
-import { type May, Pool, type Tiered } from './pool.ts'
+import { type IsPassedOver, Pool, type Tiered } from './pool.ts'
 
 /** As many draws may come to nothing before all endpoints are looked at. */
 const mostDraws = 8
@@ -29,24 +29,24 @@ export class RandomChoice<E extends Tiered> extends Pool<E> {
       !this.#varies && this.all.every(one => givenWeight(one) === givenWeight(first))
   }
 
-  protected override nextOf(may: May<E>): E | undefined {
-    return this.draw(may)
+  protected override nextOf(isOut: IsPassedOver<E>): E | undefined {
+    return this.draw(isOut)
   }
 
-  protected override candidatesOf(may: May<E>): readonly E[] {
-    const open = this.all.filter(may)
+  protected override candidatesOf(isOut: IsPassedOver<E>): readonly E[] {
+    const open = this.all.filter(one => !isOut(one))
     const weighty = open.filter(endpoint => this.weightOf(endpoint) > 0)
     return weighty.length > 0 ? weighty : open
   }
 
-  /** One of those that `may`. Of thousands only a few are looked at, as long as most of them may. */
-  protected draw(may: May<E>): E | undefined {
+  /** One of those that are not out. Of thousands only a few are looked at, as long as few are out. */
+  protected draw(isOut: IsPassedOver<E>): E | undefined {
     const { all } = this
     for (let tries = this.#isEven ? 0 : mostDraws; tries < mostDraws; tries += 1) {
       const endpoint = all[Math.floor(this.#random() * all.length)]
-      if (endpoint !== undefined && may(endpoint)) return endpoint
+      if (endpoint !== undefined && !isOut(endpoint)) return endpoint
     }
-    return this.#drawOfAll(all.filter(may))
+    return this.#drawOfAll(all.filter(one => !isOut(one)))
   }
 
   #drawOfAll(open: readonly E[]): E | undefined {
@@ -81,24 +81,24 @@ const few = 8
  * Randomized Load Balancing", 2001). Of few all are looked at.
  */
 export class LeastConnections<E extends Counted> extends RandomChoice<E> {
-  protected override nextOf(may: May<E>): E | undefined {
+  protected override nextOf(isOut: IsPassedOver<E>): E | undefined {
     // Which of several that are level is drawn, too.
-    const one = this.draw(may)
+    const one = this.draw(isOut)
     if (one === undefined) return undefined
     if (this.size > few) {
-      const other = this.draw(endpoint => endpoint !== one && may(endpoint))
+      const other = this.draw(endpoint => endpoint === one || isOut(endpoint))
       return other !== undefined && this.#isLess(other, one) ? other : one
     }
     let least = one
     for (const other of this.all) {
-      if (other !== one && this.#isLess(other, least) && may(other)) least = other
+      if (other !== one && this.#isLess(other, least) && !isOut(other)) least = other
     }
     return least
   }
 
   /** Of many, those that could be drawn. */
-  protected override candidatesOf(may: May<E>): readonly E[] {
-    const drawn = super.candidatesOf(may)
+  protected override candidatesOf(isOut: IsPassedOver<E>): readonly E[] {
+    const drawn = super.candidatesOf(isOut)
     if (this.size > few) return drawn
     return drawn.filter(one => !drawn.some(other => this.#isLess(other, one)))
   }

@@ -1,4 +1,4 @@
-import { type May, Pool, type Tiered } from './pool.ts'
+import { type IsPassedOver, Pool, type Tiered } from './pool.ts'
 
 /**
  * Endpoints in a ring, taken in turn. Those that stay keep their order and the ring its
@@ -53,25 +53,25 @@ export class RoundRobin<E extends Tiered> extends Pool<E> {
     if (stayed === 0 && this.#shares !== undefined) this.#skipAhead(this.#shares)
   }
 
-  protected override nextOf(may: May<E>): E | undefined {
-    const index = this.#choose(this.#shares, may)
+  protected override nextOf(isOut: IsPassedOver<E>): E | undefined {
+    const index = this.#choose(this.#shares, isOut)
     return index === undefined ? undefined : this.#turnOf(index)
   }
 
-  protected override candidatesOf(may: May<E>): readonly E[] {
-    const index = this.#choose(this.#shares?.copy(), may)
+  protected override candidatesOf(isOut: IsPassedOver<E>): readonly E[] {
+    const index = this.#choose(this.#shares?.copy(), isOut)
     const endpoint = index === undefined ? undefined : this.all[index]
     return endpoint === undefined ? [] : [endpoint]
   }
 
   /** Whose turn it is, by index; of `shares` it takes the turn. */
-  #choose(shares: Shares | undefined, may: May<E>): number | undefined {
+  #choose(shares: Shares | undefined, isOut: IsPassedOver<E>): number | undefined {
     const { all: ring } = this
     const open = shares && ([] as number[])
     for (let passed = 0; passed < ring.length; passed++) {
       const index = (this.#next + passed) % ring.length
       const endpoint = ring[index]
-      if (endpoint === undefined || !may(endpoint)) continue
+      if (endpoint === undefined || isOut(endpoint)) continue
       if (open === undefined) return index
       open.push(index)
     }

@@ -83,9 +83,8 @@ export const attemptRecords = (
  * for themselves and are left out while there are none to spare.
  */
 export class Attempts<B extends Backend, Socket, Connection> {
-  /** For the record; those of the connection's dials before this one come first. */
-  readonly all: DialAttempt<B, Socket, Connection>[]
   readonly #dialler: Dialler<B, Socket, Connection>
+  #all: DialAttempt<B, Socket, Connection>[]
   /** Under way. */
   #pending = 0
   /** Descriptors taken beyond the one that the connection has paid for. */
@@ -93,10 +92,20 @@ export class Attempts<B extends Backend, Socket, Connection> {
 
   constructor(
     dialler: Dialler<B, Socket, Connection>,
-    all: DialAttempt<B, Socket, Connection>[],
+    before: DialAttempt<B, Socket, Connection>[],
   ) {
     this.#dialler = dialler
-    this.all = all
+    this.#all = before
+  }
+
+  /** For the record; those of the connection's dials before this one come first. */
+  get all(): DialAttempt<B, Socket, Connection>[] {
+    return this.#all
+  }
+
+  /** Forgets those after the first `count`. */
+  keepFirst(count: number): void {
+    if (this.#all.length > count) this.#all.length = count
   }
 
   get isAnyPending(): boolean {
@@ -118,7 +127,9 @@ export class Attempts<B extends Backend, Socket, Connection> {
       this.#extraFds += 1
     }
     const attempt = new DialAttempt(connection, owner, backend, dialler.now())
-    this.all.push(attempt)
+    // Most dials have one: an array that grows has room for 17.
+    if (this.#all.length === 0) this.#all = [attempt]
+    else this.#all.push(attempt)
     this.#pending += 1
     dialler.connect(attempt)
     return true
@@ -139,7 +150,7 @@ export class Attempts<B extends Backend, Socket, Connection> {
   endAll(result: 'lost' | 'timeout' | 'cancelled', silent: (backend: B) => void): void {
     const [firstStep = 0] = this.#dialler.limits.dialLadder
     if (this.#pending === 0) return
-    for (const attempt of this.all) {
+    for (const attempt of this.#all) {
       if (attempt.dial === undefined) continue
       // First: its place may be another's at once.
       if (attempt.socket !== undefined) this.#dialler.close(attempt.socket)

@@ -213,7 +213,7 @@ export class Dial<B extends Backend, Socket, Connection> {
     const dialler = this.#dialler
     hold.isPausing = false
     // For the record the ladder's attempts and those of the last round are enough.
-    this.attempts.length = hold.firstAttempt
+    this.#attempts.keepFirst(hold.firstAttempt)
     this.#first = hold.firstAttempt
     const pick = (tried: ReadonlySet<string>): B | undefined => this.#pick(tried)
     const now = dialler.now()
@@ -309,7 +309,7 @@ export class Dial<B extends Backend, Socket, Connection> {
     }
     const failed = this.attempts.slice(this.#first).map(({ backend }) => backend.key)
     this.#wait.begin(this.#dialler.now(), new Set(failed))
-    this.attempts.length = Math.min(this.attempts.length, mostRecorded)
+    this.#attempts.keepFirst(mostRecorded)
     this.#waitInQueue(this.#wait)
   }
 

@@ -1,3 +1,4 @@
+import { cellsOf } from '../counters.ts'
 import { openFronts } from '../open-fronts.ts'
 import {
   bindKey,
@@ -6,85 +7,75 @@ import {
   type RelayListener,
   type RelayStats,
 } from '../relay.ts'
-import type { StatsPage } from './messages.ts'
+import type { StatsPage, WholeStats } from './messages.ts'
 import { addCounters, type PackedListener, unpackListener } from './packed-stats.ts'
 
-/** The figures of one data plane at one time. */
-export type StatsSnapshot = Pick<StatsPage, 'listeners' | 'whole'>
-
-/** What a process has reported of a listener, unpacked when it was first read. */
-type Unpacked = WeakMap<PackedListener, ListenerStats>
-
 /**
- * The figures that were seen last, over all data planes that there were: totals go on
+ * The figures that were read last, over all data planes that there were: totals go on
  * from what a dead one's were at the last read, so that they never go back.
  */
 export class LastStats {
-  #snapshot: StatsSnapshot | undefined
-  #unpacked: Unpacked = new WeakMap()
-  /** What there is no process for. */
-  #lost: readonly RelayListener[] = []
-  /** Counters of data planes that died, as last seen; of listeners that there still are. */
+  /** By id; the same object as long as nothing has changed. */
+  readonly #listeners = new Map<string, ListenerStats>()
+  /** Of these the data plane that there is now has reported nothing yet. */
+  readonly #unreported = new Set<string>()
+  /** Counters of data planes that died, as last read; of listeners that there still are. */
   #base: ReadonlyMap<string, readonly number[]> = new Map()
-  #limit: number
+  #whole: WholeStats
   #restarts = 0
 
   /** `limit`: descriptors a data plane may have, until it reports its own. */
   constructor(limit: number) {
-    this.#limit = limit
+    this.#whole = unusedOf(limit)
   }
 
-  seen(snapshot: StatsSnapshot): void {
-    this.#snapshot = snapshot
-    this.#limit = snapshot.whole.fds.limit
+  /** What has changed in the data plane that there is now. */
+  read({ listeners, gone, last, whole }: StatsPage): void {
+    for (const packed of listeners) this.#set(packed)
+    const left = last ? [...gone, ...this.#unreported] : gone
+    for (const id of left) {
+      this.#listeners.delete(id)
+      this.#unreported.delete(id)
+    }
+    this.#whole = whole
   }
 
   /** The data plane has died; what it had open is gone. */
   died(wanted: readonly RelayListener[]): void {
-    const seen = new Map(this.#snapshot?.listeners.map(one => [one.id, one.counters]))
-    const total = totalsOver(this.#base)
-    this.#base = new Map(wanted.map(({ id }) => [id, total(id, seen.get(id) ?? [])]))
+    const totals = (id: string): readonly number[] => {
+      const last = this.#listeners.get(id)
+      return last === undefined ? [] : addCounters(cellsOf(last.counters), [])
+    }
+    this.#base = new Map(wanted.map(({ id }) => [id, totals(id)]))
+    this.#listeners.clear()
+    for (const spec of wanted) this.#set(unserved(spec))
+    for (const { id } of wanted) this.#unreported.add(id)
+    this.#whole = unusedOf(this.#whole.fds.limit)
     this.#restarts += 1
-    this.#snapshot = undefined
-    this.#unpacked = new WeakMap()
-    this.#lost = wanted
   }
 
-  /** As the process itself had them at the last read. */
-  seenListeners(): readonly ListenerStats[] {
-    return this.#snapshot?.listeners.map(unpackListener) ?? []
+  countersOf(id: string): ListenerStats['counters'] | undefined {
+    return this.#listeners.get(id)?.counters
   }
 
-  /** Made of the last snapshot, one by one as they are iterated. */
+  /** Those of now, whatever follows. */
   stats(): RelayStats {
-    const fds = { used: 0, limit: this.#limit }
-    const whole = this.#snapshot?.whole ?? { fds, acceptPaused: false }
-    return { ...whole, listeners: this.#listeners(), restarts: this.#restarts }
+    const listeners = [...this.#listeners.values()]
+    return { ...this.#whole, listeners, restarts: this.#restarts }
   }
 
-  #listeners(): Iterable<ListenerStats> {
-    const packed = this.#snapshot?.listeners
-    const lost = this.#lost
-    // Those of now: a snapshot that is used when its data plane has died is not counted twice.
-    const total = totalsOver(this.#base)
-    const unpack = (one: PackedListener): ListenerStats =>
-      unpackListener({ ...one, counters: total(one.id, one.counters) })
-    const unpacked = this.#unpacked
-    const known = (one: PackedListener): ListenerStats => {
-      const before = unpacked.get(one)
-      if (before !== undefined) return before
-      const now = unpack(one)
-      unpacked.set(one, now)
-      return now
-    }
-    return {
-      *[Symbol.iterator]() {
-        if (packed === undefined) for (const spec of lost) yield unpack(unserved(spec))
-        else for (const one of packed) yield known(one)
-      },
-    }
+  #set(packed: PackedListener): void {
+    const { id } = packed
+    const counters = addCounters(this.#base.get(id) ?? [], packed.counters)
+    this.#listeners.set(id, unpackListener({ ...packed, counters }))
+    this.#unreported.delete(id)
   }
 }
+
+const unusedOf = (limit: number): WholeStats => ({
+  fds: { used: 0, limit },
+  acceptPaused: false,
+})
 
 /** The state of each bind, as the data plane has reported it. */
 export class LastBinds {
@@ -107,11 +98,6 @@ export class LastBinds {
     }
   }
 }
-
-const totalsOver =
-  (base: ReadonlyMap<string, readonly number[]>) =>
-  (id: string, counters: readonly number[]): readonly number[] =>
-    addCounters(base.get(id) ?? [], counters)
 
 /** A listener while no process serves it. */
 const unserved = (spec: RelayListener): PackedListener => {

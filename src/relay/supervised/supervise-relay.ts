@@ -29,10 +29,9 @@ import {
   describeEnding,
   startError,
 } from './data-plane-process.ts'
-import { LastBinds, LastStats, type StatsSnapshot } from './last-stats.ts'
+import { LastBinds, LastStats } from './last-stats.ts'
 import type { Call, DataPlaneSelf, Setup, StatsPage } from './messages.ts'
 import { listenerChanges } from '../listener-changes.ts'
-import type { PackedListener } from './packed-stats.ts'
 
 export interface SupervisedRelayDeps {
   readonly clock: Clock
@@ -90,7 +89,7 @@ export class SupervisedRelay implements Relay {
   /** It has all that was wanted when it started. */
   #restored = false
   #reading: Promise<RelayStats> | undefined
-  #accessLines = new ReceivedLines()
+  readonly #accessLines = new ReceivedLines()
   /** Workers that have given no sign of life. */
   readonly #hung = new Set<number>()
   #draining = false
@@ -291,15 +290,10 @@ export class SupervisedRelay implements Relay {
 
   /** Those of the connections that were open when its figures were read last. */
   #reportLostLines(): void {
-    const logged = new Map(
-      this.#wanted.flatMap(spec => (spec.accessLog ? [[spec.id, spec] as const] : [])),
-    )
-    const received = this.#accessLines
-    this.#accessLines = new ReceivedLines()
-    if (logged.size === 0) return
-    for (const { id, counters } of this.#lastStats.seenListeners()) {
-      const spec = logged.get(id)
-      const lost = spec && received.lost(spec, counters)
+    for (const spec of this.#wanted) {
+      if (spec.accessLog === undefined) continue
+      const counters = this.#lastStats.countersOf(spec.id)
+      const lost = counters && this.#accessLines.lost(spec, counters)
       if (lost) this.#deps.observer.accessLines?.(lost)
     }
   }
@@ -311,19 +305,20 @@ export class SupervisedRelay implements Relay {
     const giveUp = new AbortController()
     if (relay !== undefined && this.#restored)
       try {
-        const snapshot = await within(
-          clock,
-          readTimeoutMs,
-          relay.readStats(giveUp.signal),
-        )
-        if (snapshot !== undefined && relay === this.#serving.now)
-          this.#lastStats.seen(snapshot)
+        const pages = this.#readPages(relay, giveUp.signal)
+        await within(clock, readTimeoutMs, pages)
       } catch (error) {
         if (!(error instanceof RemoteGone)) observer.fault('', error as Error)
       } finally {
         giveUp.abort()
       }
     return this.#lastStats.stats()
+  }
+
+  /** Also of a read that is given up: what was sent is not sent again. */
+  async #readPages(relay: RemoteRelay, givenUp: AbortSignal): Promise<void> {
+    for await (const page of relay.statsPages(givenUp))
+      if (relay === this.#serving.now) this.#lastStats.read(page)
   }
 }
 
@@ -384,8 +379,6 @@ class RemoteRelay {
   /** What the process knows. */
   #sent: readonly RelayListener[] = []
   #readNumber = 0
-  /** The figures of its listeners as they were sent last, by id. */
-  readonly #figures = new Map<string, PackedListener>()
   #turn: Promise<unknown> = Promise.resolve()
 
   constructor(remote: Remote<Call, DataPlaneSelf>) {
@@ -401,18 +394,16 @@ class RemoteRelay {
 
   /**
    * Page by page, so that neither end is held up by 10 000 listeners; only what has changed since the
-   * last one travels. Rejects after the next page when it is given up.
+   * last one travels. Throws after the next page when it is given up.
    */
-  async readStats(givenUp: AbortSignal): Promise<StatsSnapshot> {
+  async *statsPages(givenUp: AbortSignal): AsyncGenerator<StatsPage> {
     this.#readNumber += 1
     const read = this.#readNumber
     for (;;) {
       const page = (await this.#remote.call({ kind: 'stats', read })) as StatsPage
-      // Also of a read that is given up: they are not sent again.
-      for (const one of page.listeners) this.#figures.set(one.id, one)
-      for (const id of page.gone) this.#figures.delete(id)
+      yield page
+      if (page.last) return
       givenUp.throwIfAborted()
-      if (page.last) return { listeners: [...this.#figures.values()], whole: page.whole }
     }
   }
 

@@ -228,15 +228,39 @@ t.test('what parent and data plane tell each other', async t => {
     })
   })
 
-  t.test('a look that is read late is not counted twice', async t => {
+  t.test('figures over the deaths of data planes', async t => {
     const known = new LastStats(1000)
-    const whole = { fds: { used: 1, limit: 1000 }, acceptPaused: false }
-    known.seen({ listeners: [packListener(busy)], whole })
-    const { listeners } = known.stats()
-    known.died([listenerSpec({ id: busy.id })])
-    t.match([...listeners], [{ counters: busy.counters }])
+    const read = (
+      listeners: readonly ListenerStats[],
+      gone: string[] = [],
+      last = true,
+    ) =>
+      known.read({
+        listeners: listeners.map(packListener),
+        gone,
+        last,
+        whole: { fds: { used: 1, limit: 2000 }, acceptPaused: true },
+      })
+    const idsNow = () => [...known.stats().listeners].map(({ id }) => id)
+    read([busy, { ...busy, id: 'other' }])
+    const before = known.stats()
+    t.match(before, { fds: { used: 1, limit: 2000 }, acceptPaused: true, restarts: 0 })
+    known.died([listenerSpec({ id: busy.id }), listenerSpec({ id: 'leaves' })])
+    const [{ counters: last } = busy] = before.listeners
+    t.match(last, busy.counters, 'what was read before is not counted twice')
     const counters = { accepted: 1, active: 0, held: 0, failed: { SC: 2 } }
-    t.match([...known.stats().listeners], [{ counters }])
+    const [lost] = known.stats().listeners
+    t.match(lost, { id: busy.id, counters })
+    t.match(known.stats(), { fds: { used: 0, limit: 2000 }, acceptPaused: false })
+    t.strictSame(idsNow(), [busy.id, 'leaves'])
+    read([{ ...busy, id: 'new' }], [], false)
+    t.strictSame(idsNow(), [busy.id, 'leaves', 'new'], 'it may come with the next page')
+    read([busy])
+    t.strictSame(idsNow(), [busy.id, 'new'], 'what it does not report is gone')
+    const again = { accepted: 2, active: busy.counters.active, failed: { SC: 4 } }
+    t.match([...known.stats().listeners][0], { counters: again })
+    read([], ['new'])
+    t.strictSame(idsNow(), [busy.id])
   })
 
   t.test(

@@ -42,28 +42,50 @@ const renewState = (words: BigInt64Array, at: number): void => {
   Atomics.store(words, at, BigInt.asIntN(64, (generation + 1n) << generationShift))
 }
 
+/** A page of words, which can be read by halves: a whole one that is read is a new BigInt. */
+interface WordPage {
+  readonly buffer: SharedArrayBuffer
+  readonly words: BigInt64Array
+  readonly halves: Int32Array
+}
+
 /** A state of one endpoint, which all workers share. */
 class SharedCell<State> implements Cell<State> {
   readonly #bits: StateBits<State>
   readonly #words: BigInt64Array
+  readonly #halves: Int32Array
   readonly #at: number
   /** The word of an endpoint without anything to tell: the generation of the slot alone. */
   readonly #none: bigint
+  readonly #noneFirst: number
+  readonly #noneSecond: number
 
   /** To be made when the slot has been given to the endpoint, and before it is another's. */
-  constructor(bits: StateBits<State>, words: BigInt64Array, at: number) {
+  constructor(bits: StateBits<State>, { words, halves }: WordPage, at: number) {
     this.#bits = bits
     this.#words = words
+    this.#halves = halves
     this.#at = at
     this.#none = Atomics.load(words, at) & ~ownBits
+    const [first = 0, second = 0] = new Int32Array(BigInt64Array.of(this.#none).buffer)
+    this.#noneFirst = first
+    this.#noneSecond = second
   }
 
   read(): State {
+    // First what is so nearly always: it is asked several times for each connection.
+    if (this.#isNone) return this.#bits.none
     const word = Atomics.load(this.#words, this.#at)
-    // First what is so nearly always.
-    return word === this.#none || !this.#isOurs(word)
-      ? this.#bits.none
-      : stateOf(this.#bits, word)
+    return this.#isOurs(word) ? stateOf(this.#bits, word) : this.#bits.none
+  }
+
+  /** By two reads: where both find its half it was so at one of them, as times only grow. */
+  get #isNone(): boolean {
+    const first = 2 * this.#at
+    return (
+      this.#halves[first] === this.#noneFirst &&
+      this.#halves[first + 1] === this.#noneSecond
+    )
   }
 
   change(change: (state: State) => State | undefined): boolean {
@@ -142,9 +164,13 @@ const recoveryBits: StateBits<Recovery> = {
 const cells = { cooldown: 0, replies: 1, doubts: 2, recovery: 3, count: 4 }
 
 /** Cooldowns, replies, doubts and recoveries of endpoints, by their slots: one state for all workers. */
-export class SharedEndpointState extends SlotPages<BigInt64Array> {
+export class SharedEndpointState extends SlotPages<WordPage> {
   constructor() {
-    super(cells.count, memory => new BigInt64Array(memory))
+    super(cells.count, buffer => ({
+      buffer,
+      words: new BigInt64Array(buffer),
+      halves: new Int32Array(buffer),
+    }))
   }
 
   /** Of the endpoint which has the slot now, as all that follow. */
@@ -171,7 +197,7 @@ export class SharedEndpointState extends SlotPages<BigInt64Array> {
     if (!this.has(slot)) return noCooldown
     return readState(
       cooldownBits,
-      this.pageOf(slot),
+      this.pageOf(slot).words,
       this.offsetOf(slot) + cells.cooldown,
     )
   }
@@ -180,7 +206,7 @@ export class SharedEndpointState extends SlotPages<BigInt64Array> {
   renew(slot: number): void {
     const start = this.offsetOf(slot)
     for (let cell = 0; cell < cells.count; cell += 1) {
-      renewState(this.pageOf(slot), start + cell)
+      renewState(this.pageOf(slot).words, start + cell)
     }
   }
 

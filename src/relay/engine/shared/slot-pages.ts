@@ -2,7 +2,7 @@
 const slotsPerPage = 1024
 
 /** Cells of 64 bits by slot, in pages of shared memory that the main thread makes. */
-export class SlotPages<Page extends Float64Array | BigInt64Array> {
+export class SlotPages<Page extends { readonly buffer: ArrayBufferLike }> {
   readonly #cellsPerSlot: number
   readonly #view: (memory: SharedArrayBuffer) => Page
   readonly #pages: Page[] = []

@@ -1,5 +1,6 @@
 import type { GrowingBytes } from '../../../util/growing-bytes.ts'
 import type { AddressPort } from '../../../util/ip.ts'
+import type { Linked } from '../../../util/linked-set.ts'
 import type { Cause } from '../../cause.ts'
 import type { Dial } from '../../dial.ts'
 import type { DialAttempt } from '../../attempts.ts'
@@ -59,6 +60,10 @@ export const flag = {
   reset: 4096,
   /** Of a client: it has ended its side before its endpoint has answered. */
   leftUnanswered: 8192,
+  /** Of a client: one end of its connection is gone. */
+  halfClosed: 16_384,
+  /** Of a client: see `IdleLimits`. */
+  watched: 32_768,
 } as const
 
 /** The client's or the backend's socket of a connection, and the bytes that come by it. */
@@ -142,6 +147,17 @@ export class Side {
 /** One dial attempt; its socket is a descriptor, or the negative errno of a connect that failed at once. */
 export type SocketAttempt = DialAttempt<WorkerBackend, number, Connection>
 
+/** One for all: their dials begin lists of their own. */
+const noAttempts: SocketAttempt[] = []
+
+/** What was seen of a connection at the last check for its idle limits. */
+export interface Watched {
+  bytes: number
+  movedAt: number
+  /** Bytes the kernel had not delivered. */
+  unsent: number
+}
+
 /** How a connection ended that did not end in order. */
 export interface AbnormalEnd {
   readonly cause: Cause
@@ -150,7 +166,9 @@ export interface AbnormalEnd {
 }
 
 /** One client's connection, from its accept to its record. */
-export class Connection extends Timed {
+export class Connection extends Timed implements Linked<Connection> {
+  setNext: Connection | undefined = undefined
+  setPrevious: Connection | undefined = undefined
   readonly service: TcpService
   readonly choice: Choice<WorkerBackend>
   readonly client: Side
@@ -170,7 +188,7 @@ export class Connection extends Timed {
   /** Its endpoint is to be asked for TLS before anything else. */
   asksTls = false
   /** Where the client has dialled, if a proxy has said so. */
-  readonly dialled: AddressPort | undefined
+  dialled: AddressPort | undefined = undefined
   /** What each endpoint is sent first, where there is something. */
   header: Buffer | undefined = undefined
   /** With which its client came, 0 where that is not known; undefined: not looked for. */
@@ -178,8 +196,8 @@ export class Connection extends Timed {
   /** Milliseconds that it has waited for an endpoint, and for a place at one. */
   heldMs = 0
   queuedMs = 0
-  /** For the record. */
-  attempts: SocketAttempt[] = []
+  /** Those of its dials that are over, for the record. */
+  attempts: SocketAttempt[] = noAttempts
   /** The open socket of an endpoint that has not served, held while others are dialled. */
   heldUpstream: Side | undefined = undefined
   heldEndpoint: WorkerBackend | undefined = undefined
@@ -187,6 +205,10 @@ export class Connection extends Timed {
   counted: Counted | undefined = undefined
   /** The first one counts, not what follows from it. */
   end: AbnormalEnd | undefined = undefined
+  /** For `IdleLimits`, where it is watched. */
+  watched: Watched | undefined = undefined
+  /** It is to end as soon as nothing moves, as long as it is connected to this endpoint. */
+  drainedFrom: WorkerBackend | undefined = undefined
   /** While `delivering`: until when the other side may take to get what is left. */
   deliverUntil = 0
   /** How long it was waited for that last. */
@@ -204,7 +226,6 @@ export class Connection extends Timed {
     { words }: Pick<NativeMemory, 'words'>,
     now: number,
     serial: number,
-    dialled?: AddressPort,
   ) {
     super()
     this.serial = serial
@@ -213,7 +234,6 @@ export class Connection extends Timed {
     this.client = new Side(this, false, client)
     this.backend = new Side(this, true, -1)
     this.acceptedAt = now
-    this.dialled = dialled
     this.#peerStart = words[0] ?? 0
     this.#peerAddress = words[1] ?? 0
     const isIpv6 = (this.#peerStart & 0xffff) === AF_INET6
@@ -231,6 +251,12 @@ export class Connection extends Timed {
     words[1] = this.#peerAddress
     if (this.#peerRest !== undefined) words.set(this.#peerRest, 2)
     return readSockaddr({ view: new DataView(words.buffer) }, 0)
+  }
+
+  /** What it has dialled is over, however it came out. */
+  endDial(): void {
+    this.attempts = this.dial?.attempts ?? this.attempts
+    this.dial = undefined
   }
 
   blame(cause: Cause, detail: string): void {

@@ -214,7 +214,7 @@ export class Dialling
   #connected(attempt: SocketAttempt, fd: number, events: number): void {
     const { connection, backend, places } = attempt
     const { loop } = this.#env
-    connection.dial = undefined
+    connection.endDial()
     this.#earlyCloses.dropHeld(connection)
     connection.backend.fd = fd
     connection.backend.places = places

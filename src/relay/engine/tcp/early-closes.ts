@@ -84,7 +84,7 @@ export class EarlyCloses {
     if (header !== undefined && !connection.asksTls && !heldUpstream.has(flag.wroteOnce))
       this.#sending.holdBefore(connection.client, header)
     this.#timers.set(connection, keepAliveAfterMs, loop.now)
-    connection.dial = undefined
+    connection.endDial()
     connection.backend = heldUpstream
     connection.endpoint = heldEndpoint
     connection.connectedAt = loop.now

@@ -1,4 +1,5 @@
 import { joinHostPort } from '../../../util/ip.ts'
+import type { LinkedSet } from '../../../util/linked-set.ts'
 import { brokenBy, type Cause, type ConnectionRecord } from '../../cause.ts'
 import { attemptRecords } from '../../attempts.ts'
 import { EPOLLERR, EPOLLOUT, SHUT_WR } from '../../../ffi/constants.ts'
@@ -26,7 +27,7 @@ export class Ending {
   readonly #idleLimits: IdleLimits
   readonly #sockets: SocketCalls
   readonly #earlyCloses: EarlyCloses
-  readonly #all: Set<Connection>
+  readonly #all: LinkedSet<Connection>
   readonly #linger: Linger
 
   /** `all`: the connections that have not ended. */
@@ -37,7 +38,7 @@ export class Ending {
     idleLimits: IdleLimits,
     sockets: SocketCalls,
     earlyCloses: EarlyCloses,
-    all: Set<Connection>,
+    all: LinkedSet<Connection>,
   ) {
     this.#env = env
     this.#timers = timers
@@ -161,7 +162,7 @@ export class Ending {
   kill(connection: Connection, cause: Cause, detail: string): void {
     connection.blame(cause, detail)
     connection.dial?.cancel()
-    connection.dial = undefined
+    connection.endDial()
     this.#resetBoth(connection)
   }
 

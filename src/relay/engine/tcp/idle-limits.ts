@@ -1,18 +1,13 @@
 import { type Cut, idleBeforeCloseMs } from '../../cut.ts'
 import { Lifetimes, type Overdue } from '../../lifetimes.ts'
 import type { WorkerEnv } from '../worker/worker-backend.ts'
-import { type Connection, flag, type Side } from './connection.ts'
+import { type Connection, flag, type Side, type Watched } from './connection.ts'
 import type { SocketCalls } from './socket-calls.ts'
 import type { TcpService } from './tcp-service.ts'
 
-interface Watched {
-  bytes: number
-  movedAt: number
-  /** Bytes the kernel had not delivered at the last check. */
-  unsent: number
-}
-
 const longestTickMs = 1000
+/** Connections that may be kept though they are over. */
+const mostOver = 64
 
 /**
  * Which connections have been idle for too long, or have lasted too long: looked at together, now and then, because a
@@ -21,11 +16,13 @@ const longestTickMs = 1000
 export class IdleLimits {
   readonly #env: WorkerEnv
   readonly #sockets: SocketCalls
-  readonly #halfClosed = new Map<Connection, Watched>()
-  /** With an idle limit for whole connections: what they had moved, and when. */
-  readonly #open = new Map<Connection, Watched>()
-  /** To endpoints that are drained, and closed as they are idle. */
-  readonly #drained = new Map<Connection, Watched & { endpoint: unknown }>()
+  /**
+   * Those that are over as soon as nothing moves on them for a time. They leave it when it is next gone
+   * through: nearly all are half-closed for a moment only.
+   */
+  readonly #watched: Connection[] = []
+  /** How many there may be until those that are over are left out. */
+  #most = mostOver
   readonly #lifetimes: Lifetimes<Connection>
   #tickMs: number
   #nextCheck = Infinity
@@ -41,7 +38,7 @@ export class IdleLimits {
     const { ages, idleMs } = connection.service
     if (idleMs > 0) {
       this.#tickMs = Math.min(this.#tickMs, tickOf(idleMs))
-      this.#open.set(connection, this.#watched(connection))
+      this.#watchFromNow(connection)
     }
     if (ages !== undefined)
       this.#lifetimes.set(connection, ages.lifetimeMs, this.#env.loop.now)
@@ -49,7 +46,6 @@ export class IdleLimits {
 
   /** The limits of its ServicePort are others now. */
   changed(connection: Connection): void {
-    this.#open.delete(connection)
     this.#lifetimes.ended(connection)
     this.begun(connection)
   }
@@ -59,29 +55,31 @@ export class IdleLimits {
    * 14 500 connections in FIN_WAIT2).
    */
   halfClosed(connection: Connection): void {
-    if (this.#halfClosed.has(connection)) return
-    this.#halfClosed.set(connection, this.#watched(connection))
+    const { client, watched } = connection
+    if (client.has(flag.halfClosed)) return
+    client.set(flag.halfClosed)
+    if (watched !== undefined) watched.movedAt = this.#env.loop.now
+    this.#watch(connection)
   }
 
   /** It is over as soon as nothing moves on it. */
   drained(connection: Connection): void {
     const { endpoint } = connection
-    if (this.#drained.get(connection)?.endpoint === endpoint) return
-    this.#drained.set(connection, { ...this.#watched(connection), endpoint })
+    if (connection.drainedFrom === endpoint) return
+    connection.drainedFrom = endpoint
+    this.#watchFromNow(connection)
   }
 
   /** Of a ServicePort's that were drained only `cut` still are. */
   stillDrained(service: TcpService, cut: Pick<Cut, 'isIdleCut'> | undefined): void {
-    for (const connection of this.#drained.keys()) {
-      const isStill = cut?.isIdleCut(connection.endpoint?.key ?? '') ?? false
-      if (connection.service === service && !isStill) this.#drained.delete(connection)
+    for (const connection of this.#watched) {
+      const { drainedFrom } = connection
+      if (drainedFrom === undefined || connection.service !== service) continue
+      if (cut?.isIdleCut(drainedFrom.key) !== true) connection.drainedFrom = undefined
     }
   }
 
   ended(connection: Connection): void {
-    if (this.#drained.size > 0) this.#drained.delete(connection)
-    if (this.#halfClosed.size > 0) this.#halfClosed.delete(connection)
-    if (this.#open.size > 0) this.#open.delete(connection)
     this.#lifetimes.ended(connection)
   }
 
@@ -101,37 +99,60 @@ export class IdleLimits {
    */
   *overdue(now: number): Generator<readonly [side: Side, isDrained: boolean]> {
     if (now < this.#nextCheck) return
-    const { limits, signs } = this.#env
-    for (const [connection, watched] of this.#halfClosed) {
-      signs.beat()
-      const { client, backend, service } = connection
-      // Of one that was reset, and is not read, only the time of the relay counts.
-      const isReset = client.has(flag.reset) || backend.has(flag.reset)
-      const ofRoute = isReset ? undefined : service.ages?.idleMs
-      if (this.#isIdle(connection, watched, ofRoute ?? limits.halfCloseTimeout)) {
-        yield [client.has(flag.ended) ? backend : client, false]
-      }
+    this.#leaveOut()
+    for (const connection of this.#watched) {
+      this.#env.signs.beat()
+      if (connection.isEnded) continue
+      const watched = (connection.watched ??= seenOf(connection, now))
+      const limitMs = this.#limitOf(connection)
+      if (!this.#isIdle(connection, watched, limitMs)) continue
+      const { client, backend } = connection
+      const isDrained = hasDrained(connection) && limitMs === idleBeforeCloseMs
+      // That which has not ended could have sent.
+      const side = client.has(flag.ended) && !isDrained ? backend : client
+      yield [side, isDrained]
     }
-    for (const [connection, watched] of this.#open) {
-      signs.beat()
-      if (this.#isIdle(connection, watched, connection.service.idleMs))
-        yield [connection.client, false]
-    }
-    for (const [connection, watched] of this.#drained) {
-      signs.beat()
-      // It may have gone on to another one, as after an early close.
-      if (connection.endpoint !== watched.endpoint) this.#drained.delete(connection)
-      else if (this.#isIdle(connection, watched, idleBeforeCloseMs))
-        yield [connection.client, true]
-    }
-    const isDone = this.#halfClosed.size + this.#open.size + this.#drained.size === 0
-    this.#nextCheck = isDone ? Infinity : now + this.#tickMs
+    this.#nextCheck = this.#watched.length === 0 ? Infinity : now + this.#tickMs
   }
 
-  #watched(connection: Connection): Watched {
-    const { now } = this.#env.loop
-    this.#nextCheck = Math.min(this.#nextCheck, now + this.#tickMs)
-    return { bytes: bytesOf(connection), movedAt: now, unsent: 0 }
+  #watchFromNow(connection: Connection): void {
+    connection.watched = seenOf(connection, this.#env.loop.now)
+    this.#watch(connection)
+  }
+
+  #watch(connection: Connection): void {
+    const { client } = connection
+    this.#nextCheck = Math.min(this.#nextCheck, this.#env.loop.now + this.#tickMs)
+    if (client.has(flag.watched)) return
+    client.set(flag.watched)
+    this.#watched.push(connection)
+    if (this.#watched.length >= this.#most) this.#leaveOut()
+  }
+
+  /** In place: an array that is thrown away may keep what is in it for long. */
+  #leaveOut(): void {
+    const watched = this.#watched
+    let kept = 0
+    for (const connection of watched)
+      if (!connection.isEnded && this.#limitOf(connection) < Infinity) {
+        watched[kept] = connection
+        kept += 1
+      } else connection.client.unset(flag.watched)
+    watched.length = kept
+    this.#most = Math.max(mostOver, 2 * kept)
+  }
+
+  /** Milliseconds in which something has to move; Infinity: any time will do. */
+  #limitOf(connection: Connection): number {
+    const { service, client, backend } = connection
+    const { idleMs } = service
+    let limitMs = idleMs > 0 ? idleMs : Infinity
+    if (hasDrained(connection)) limitMs = Math.min(limitMs, idleBeforeCloseMs)
+    if (!client.has(flag.halfClosed)) return limitMs
+    // Of one that was reset, and is not read, only the time of the relay counts.
+    const isReset = client.has(flag.reset) || backend.has(flag.reset)
+    const ofRoute = isReset ? undefined : service.ages?.idleMs
+    return Math.min(limitMs, ofRoute ?? this.#env.limits.halfCloseTimeout)
   }
 
   /**
@@ -163,6 +184,16 @@ export class IdleLimits {
     return (side.held?.length ?? 0) + side.piped + this.#sockets.unacknowledged(side.fd)
   }
 }
+
+/** It may have gone on to another endpoint, as after an early close. */
+const hasDrained = ({ drainedFrom, endpoint }: Connection): boolean =>
+  drainedFrom !== undefined && drainedFrom === endpoint
+
+const seenOf = (connection: Connection, now: number): Watched => ({
+  bytes: bytesOf(connection),
+  movedAt: now,
+  unsent: 0,
+})
 
 const tickOf = (shortestMs: number): number =>
   Math.max(10, Math.min(longestTickMs, shortestMs / 8))

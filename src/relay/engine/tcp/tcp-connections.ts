@@ -1,5 +1,6 @@
 import { addressWords } from '../../../util/cidr.ts'
 import { type AddressPort, joinHostPort } from '../../../util/ip.ts'
+import { LinkedSet } from '../../../util/linked-set.ts'
 import { clientKey } from '../../client-table.ts'
 import type { Counted } from '../../connection-limiter.ts'
 import { cutOf, drainedDetail } from '../../cut.ts'
@@ -56,7 +57,7 @@ const tickMs = 8
 export class TcpConnections implements EventSource<Side> {
   readonly #env: WorkerEnv
   /** In the order of their serials. */
-  readonly #all = new Set<Connection>()
+  readonly #all = new LinkedSet<Connection>()
   readonly #ids: ConnectionIds
   readonly #sockets: SocketCalls
   readonly #timers: TimerWheel<Connection>
@@ -116,10 +117,13 @@ export class TcpConnections implements EventSource<Side> {
   ): void {
     const { loop } = this.#env
     const serial = this.#ids.next()
-    const { acceptedAt: at = loop.now, dialled } = before ?? {}
-    const connection = new Connection(service, choice, fd, peer, at, serial, dialled)
+    const at = before?.acceptedAt ?? loop.now
+    const connection = new Connection(service, choice, fd, peer, at, serial)
     connection.counted = counted
-    connection.asksTls = before?.asksTls === true
+    if (before !== undefined) {
+      connection.dialled = before.dialled
+      connection.asksTls = before.asksTls
+    }
     this.#all.add(connection)
     service.begun()
     try {

@@ -123,6 +123,11 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
     return !this.#isOver
   }
 
+  /** Monotonic milliseconds at the start of the last turn. */
+  get now(): number {
+    return this.#env.loop.now
+  }
+
   /** Waits at most `ms` for something to do, and does it. */
   turn(ms: number): void {
     try {

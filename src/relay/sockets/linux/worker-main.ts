@@ -38,9 +38,9 @@ const worker = new RelayWorker({
 })
 
 const run = (): void => {
-  const until = performance.now() + mostMs
+  const until = worker.now + mostMs
   do worker.turn(longestWaitMs)
-  while (worker.isRunning && performance.now() < until)
+  while (worker.isRunning && worker.now < until)
   if (worker.isRunning) setImmediate(run)
   else process.exit()
 }
