@@ -1,3 +1,5 @@
+import { type Linked, LinkedSet } from '../util/linked-set.ts'
+
 /** A connection whose time is over goes once no byte of it has moved for so long. */
 const quietMs = 1000
 /** It goes even so when it has waited so long for that. */
@@ -7,13 +9,21 @@ const checkMs = 250
 /** Each one's time is shorter by up to this part of it. */
 const jitter = 0.1
 
-interface Life {
+export interface Life<C> extends Linked<Life<C>> {
+  readonly connection: C
   endsAt: number
   /** Its share of the jitter, from 0 to 1: the same after a change. */
   readonly share: number
   /** From the first check after its end on. */
   bytes: number
   movedAt: number
+}
+
+/** A connection that may have a lifetime. */
+interface Mortal<C> {
+  readonly acceptedAt: number
+  /** Undefined: none. */
+  life: Life<C> | undefined
 }
 
 /** A connection that is to end. */
@@ -32,10 +42,10 @@ export const endOfLife = (isQuiet: boolean): string =>
  * a time of its own, drawn at random from the last tenth, as connections of one moment would all be
  * made anew at one moment otherwise.
  */
-export class Lifetimes<C extends { readonly acceptedAt: number }> {
+export class Lifetimes<C extends Mortal<C>> {
   readonly #random: () => number
   readonly #movedBy: (connection: C) => number | undefined
-  readonly #lives = new Map<C, Life>()
+  readonly #lives = new LinkedSet<Life<C>>()
   #nextCheck = Infinity
 
   /**
@@ -53,16 +63,22 @@ export class Lifetimes<C extends { readonly acceptedAt: number }> {
    */
   set(connection: C, lifetimeMs: number | undefined, now: number): void {
     if (lifetimeMs === undefined) return this.ended(connection)
-    const before = this.#lives.get(connection)
-    const share = before?.share ?? this.#random()
+    const share = connection.life?.share ?? this.#random()
     const spread = lifetimeMs * jitter * share
     const endsAt = Math.max(connection.acceptedAt + lifetimeMs - spread, now + spread)
-    this.#lives.set(connection, { endsAt, share, bytes: 0, movedAt: -1 })
+    this.ended(connection)
+    const seen = { bytes: 0, movedAt: -1, setNext: undefined, setPrevious: undefined }
+    const life = { connection, endsAt, share, ...seen }
+    connection.life = life
+    this.#lives.add(life)
     this.#nextCheck = Math.min(this.#nextCheck, endsAt)
   }
 
   ended(connection: C): void {
-    if (this.#lives.size > 0) this.#lives.delete(connection)
+    const { life } = connection
+    if (life === undefined) return
+    this.#lives.delete(life)
+    connection.life = undefined
   }
 
   /** Milliseconds until `overdue` is to be asked again. */
@@ -74,18 +90,19 @@ export class Lifetimes<C extends { readonly acceptedAt: number }> {
   *overdue(now: number): Generator<Overdue<C>> {
     if (now < this.#nextCheck) return
     let nextEnd = Infinity
-    for (const [connection, life] of this.#lives) {
+    for (const life of this.#lives) {
       nextEnd = Math.min(nextEnd, life.endsAt)
       if (now < life.endsAt) continue
-      const isQuiet = this.#isQuiet(connection, life, now)
-      if (isQuiet || now - life.endsAt >= graceMs) yield { connection, isQuiet }
+      const isQuiet = this.#isQuiet(life, now)
+      if (isQuiet || now - life.endsAt >= graceMs)
+        yield { connection: life.connection, isQuiet }
     }
     // Tens of thousands may be known: as few checks as will do.
     this.#nextCheck = nextEnd === Infinity ? Infinity : Math.max(nextEnd, now + checkMs)
   }
 
-  #isQuiet(connection: C, life: Life, now: number): boolean {
-    const bytes = this.#movedBy(connection)
+  #isQuiet(life: Life<C>, now: number): boolean {
+    const bytes = this.#movedBy(life.connection)
     if (bytes === undefined || life.movedAt < 0 || bytes !== life.bytes) {
       life.bytes = bytes ?? -1
       life.movedAt = now

@@ -13,11 +13,15 @@ export class LinkedSet<T extends Linked<T>> {
   #size = 0
   #first: T | undefined
   #last: T | undefined
-  /** What each iteration under way comes to next. */
-  readonly #cursors: { next: T | undefined }[] = []
+  /** Where each iteration under way is; undefined: before the first. */
+  readonly #cursors: { at: T | undefined }[] = []
 
   get size(): number {
     return this.#size
+  }
+
+  has(one: T): boolean {
+    return one.setPrevious !== undefined || this.#first === one
   }
 
   /** It must be in none. */
@@ -32,8 +36,8 @@ export class LinkedSet<T extends Linked<T>> {
   /** False: it was not there. */
   delete(one: T): boolean {
     const { setNext: next, setPrevious: previous } = one
-    if (previous === undefined && this.#first !== one) return false
-    for (const cursor of this.#cursors) if (cursor.next === one) cursor.next = next
+    if (!this.has(one)) return false
+    for (const cursor of this.#cursors) if (cursor.at === one) cursor.at = previous
     if (previous === undefined) this.#first = next
     else previous.setNext = next
     if (next === undefined) this.#last = previous
@@ -45,14 +49,17 @@ export class LinkedSet<T extends Linked<T>> {
     return true
   }
 
-  /** As of a Set: any may be deleted meanwhile. */
+  /** As of a Set: any may come and go meanwhile. */
   *[Symbol.iterator](): Generator<T> {
-    const cursor = { next: this.#first }
+    const cursor: { at: T | undefined } = { at: undefined }
     this.#cursors.push(cursor)
     try {
-      for (let one = cursor.next; one !== undefined; one = cursor.next) {
-        cursor.next = one.setNext
-        yield one
+      for (;;) {
+        const next: T | undefined =
+          cursor.at === undefined ? this.#first : cursor.at.setNext
+        if (next === undefined) return
+        cursor.at = next
+        yield next
       }
     } finally {
       this.#cursors.splice(this.#cursors.indexOf(cursor), 1)

@@ -1,6 +1,7 @@
 import { isOutOfResources } from '../../../util/usher-error.ts'
 import { isAmongAny } from '../../../util/address-ranges.ts'
 import { joinHostPort } from '../../../util/ip.ts'
+import { type Linked, LinkedSet } from '../../../util/linked-set.ts'
 import type { Cause } from '../../cause.ts'
 import { clientKey } from '../../client-table.ts'
 import type { BrokenLimit, Counted } from '../../connection-limiter.ts'
@@ -329,7 +330,9 @@ const passing = new Set([
 ])
 
 /** A client that has to say something before an endpoint is chosen for it. */
-class PrefaceClient {
+class PrefaceClient implements Linked<PrefaceClient> {
+  setNext: PrefaceClient | undefined = undefined
+  setPrevious: PrefaceClient | undefined = undefined
   readonly service: TcpService
   /** `bindKey` of the address that it has come to. */
   readonly key: string
@@ -382,7 +385,7 @@ class Prefaces implements EventSource<PrefaceClient> {
   readonly #env: WorkerEnv
   readonly #ends: PrefaceEnds
   /** The oldest first. */
-  readonly #all = new Set<PrefaceClient>()
+  readonly #all = new LinkedSet<PrefaceClient>()
   #buffer: NativeMemory | undefined
 
   constructor(env: WorkerEnv, ends: PrefaceEnds) {

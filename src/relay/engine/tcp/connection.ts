@@ -6,6 +6,7 @@ import type { Dial } from '../../dial.ts'
 import type { DialAttempt } from '../../attempts.ts'
 import type { Counted } from '../../connection-limiter.ts'
 import type { Choice } from '../../front.ts'
+import type { Life } from '../../lifetimes.ts'
 import type { EndpointPlaces } from '../../shared-places.ts'
 import {
   AF_INET6,
@@ -205,6 +206,8 @@ export class Connection extends Timed implements Linked<Connection> {
   counted: Counted | undefined = undefined
   /** The first one counts, not what follows from it. */
   end: AbnormalEnd | undefined = undefined
+  /** How long it may last. */
+  life: Life<Connection> | undefined = undefined
   /** For `IdleLimits`, where it is watched. */
   watched: Watched | undefined = undefined
   /** It is to end as soon as nothing moves, as long as it is connected to this endpoint. */

@@ -1,0 +1,91 @@
+import { execFileSync } from 'node:child_process'
+import {
+  appendFileSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+} from 'node:fs'
+import { cpus, tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { ratiosByRound, spreadOf } from '../bench/record/statistics.ts'
+
+/**
+ * `npm run bench:history [-- --rounds 15]`: what a connection and a request cost beside an old build of Usher, and
+ * beside HAProxy. Adds a line to bench/history.md: steps that are each within the noise add up. Two cores of
+ * a quiet machine, haproxy and the history of git are needed; three minutes.
+ */
+const reference = '3d86a44'
+const history = 'bench/history.md'
+const scenarios = ['connections', 'requests'] as const
+
+const { values } = parseArgs({ options: { rounds: { type: 'string', default: '15' } } })
+const run = (program: string, args: readonly string[], cwd = '.'): void =>
+  void execFileSync(program, args, { cwd, stdio: 'inherit' })
+const git = (...args: string[]): string =>
+  execFileSync('git', args, { encoding: 'utf8' }).trim()
+
+interface Outcome {
+  readonly target: string
+  /** -1: to warm up. */
+  readonly round: number
+  readonly sample?: { readonly figures: Readonly<Record<string, number>> }
+}
+
+interface Recorded {
+  readonly scenarios: readonly {
+    readonly name: string
+    readonly outcomes: readonly Outcome[]
+  }[]
+}
+
+/** CPU time of the proxy, by round. */
+const costsOf = (outcomes: readonly Outcome[], target: string): number[] => {
+  const costs: number[] = []
+  for (const { target: of, round, sample } of outcomes)
+    if (of === target && round >= 0) costs[round] = sample?.figures['cost'] ?? NaN
+  return costs
+}
+
+const ratio = (outcomes: readonly Outcome[], target: string): string => {
+  const ratios = ratiosByRound(costsOf(outcomes, 'usher'), costsOf(outcomes, target))
+  const spread = spreadOf(ratios.filter(one => !Number.isNaN(one)))
+  if (spread === undefined) return '-'
+  const [median, min, max] = [spread.median, spread.min, spread.max].map(one =>
+    one.toFixed(2),
+  )
+  return `${median} (${min} to ${max})`
+}
+
+const work = mkdtempSync(join(tmpdir(), 'usher-history-'))
+const old = join(work, reference)
+try {
+  run('git', ['worktree', 'add', '--detach', old, reference])
+  symlinkSync(join(process.cwd(), 'node_modules'), join(old, 'node_modules'))
+  run('npx', ['tsc', '-p', 'tsconfig.build.json'], old)
+  const results = join(work, 'results')
+  const flags = ['--targets', 'usher,haproxy', '--only', scenarios.join(',')]
+  const baseline = ['--baseline', `node ${join(old, 'dist/cli/main.js')}`]
+  const length = ['--pin', '--rounds', values.rounds, '--seconds', '2']
+  const output = ['--output', results]
+  run('node', ['dist/cli/main.js', 'bench', ...flags, ...baseline, ...length, ...output])
+  const json = readdirSync(results).find(name => name.endsWith('.json')) ?? ''
+  const record = JSON.parse(readFileSync(join(results, json), 'utf8')) as Recorded
+  const ratios = scenarios.flatMap(scenario => {
+    const found = record.scenarios.find(({ name }) => name === scenario)
+    return ['baseline', 'haproxy'].map(target => ratio(found?.outcomes ?? [], target))
+  })
+  const day = new Date().toISOString().slice(0, 10)
+  const changed = git('status', '--porcelain', '--', 'src') === '' ? '' : ' and more'
+  const commit = git('rev-parse', '--short', 'HEAD') + changed
+  const cells = [day, commit, ...ratios, cpus()[0]?.model ?? '']
+  if (!existsSync(history)) throw new Error(`${history} is not here`)
+  appendFileSync(history, `| ${cells.join(' | ')} |\n`)
+  console.log(`\n${cells.join(' | ')}\nAdded to ${history}`)
+} finally {
+  execFileSync('git', ['worktree', 'remove', '--force', old])
+  rmSync(work, { recursive: true, force: true })
+}
