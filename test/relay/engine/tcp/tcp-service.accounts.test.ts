@@ -1,5 +1,5 @@
 // A process of its own: memory is measured.
-import { setFlagsFromString } from 'node:v8'
+import { getHeapStatistics, setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import t, { type Test } from 'tap'
 import { linuxRelaySkip } from '../../../support/linux-only.ts'
@@ -11,10 +11,11 @@ const connectionBuffer = 64 << 10
 const connections = 50
 const mib = 1 << 20
 
+setFlagsFromString('--expose-gc')
+const collect = runInNewContext('gc') as (how?: { readonly type: 'minor' }) => void
+
 /** Bytes of buffers that can't be collected. */
 const allocated = async (): Promise<number> => {
-  setFlagsFromString('--expose-gc')
-  const collect = runInNewContext('gc') as () => void
   for (let i = 0; i < 3; i += 1) {
     collect()
     await new Promise(resolve => setImmediate(resolve))
@@ -58,6 +59,32 @@ t.test('accounts', { skip: linuxRelaySkip() }, async t => {
       t.ok(more <= held + mib / 2, `${more} allocated, ${held} counted`)
       worker.order({ kind: 'call', id: 0, call: { kind: 'kill' } })
       t.equal(worker.signs.heldBytes, 0)
+    }
+  })
+
+  t.test('small collections find nothing of connections that are over', async t => {
+    const ages = { lifetimeMs: 3_600_000, idleMs: 3_600_000 }
+    for (const spec of [{}, { ages }]) {
+      const worker = new TcpWorker(t, { spec, wantedCauses: [] })
+      const open: ReturnType<TcpWorker['connection']>[] = []
+      const pass = (count: number): number => {
+        for (let i = 0; i < count; i += 1) {
+          open.push(worker.connection())
+          const oldest = open.length > 16 ? open.shift() : undefined
+          for (const fd of oldest === undefined ? [] : [oldest.client, oldest.backend]) {
+            worker.bench.close(fd)
+            worker.turn(1)
+          }
+          if (i % 50 === 0) collect({ type: 'minor' })
+        }
+        return getHeapStatistics().used_heap_size
+      }
+      pass(100)
+      // What was there before the others is old now, whatever becomes of it.
+      for (let i = 0; i < 3; i += 1) collect()
+      const before = pass(1500)
+      const kept = (pass(3000) - before) / 3000
+      t.ok(kept < 600, `${Math.round(kept)} bytes are left of each connection`)
     }
   })
 

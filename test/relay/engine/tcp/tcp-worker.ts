@@ -20,7 +20,7 @@ import {
 } from '../../../../src/relay/engine/shared/stats-pages.ts'
 import type { Syscalls, NativeMemory } from '../../../../src/ffi/syscalls.ts'
 import { RelayWorker } from '../../../../src/relay/engine/worker/relay-worker.ts'
-import type { ConnectionRecord } from '../../../../src/relay/cause.ts'
+import type { Cause, ConnectionRecord } from '../../../../src/relay/cause.ts'
 import type {
   Bind,
   RelayFront,
@@ -47,6 +47,8 @@ export interface TcpWorkerRequest {
   readonly endpointAt?: Bind
   /** SO_SNDBUF and SO_RCVBUF of the four sockets of each connection. */
   readonly bufferBytes?: number
+  /** All, if it is not said. */
+  readonly wantedCauses?: readonly Cause[]
 }
 
 const stats = (cells: number): StatsPages => {
@@ -101,7 +103,7 @@ export class TcpWorker {
       setup: {
         thread: 1,
         limits: { ...defaultLimits, ...limits },
-        wantedCauses: causes,
+        wantedCauses: request.wantedCauses ?? causes,
         descriptors,
         wakeFd: this.#wakeFd,
         wakeFds: [this.#wakeFd],
