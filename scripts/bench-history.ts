@@ -16,11 +16,11 @@ import { ratiosByRound, spreadOf } from '../bench/record/statistics.ts'
 /**
  * `npm run bench:history [-- --rounds 15]`: what a connection and a request cost beside an old build of Usher, and
  * beside HAProxy. Adds a line to bench/history.md: steps that are each within the noise add up. Two cores of
- * a quiet machine, haproxy and the history of git are needed; three minutes.
+ * a quiet machine, haproxy and the history of git are needed; four minutes.
  */
 const reference = '3d86a44'
 const history = 'bench/history.md'
-const scenarios = ['connections', 'requests'] as const
+const scenarios = ['connections', 'requests-32'] as const
 
 const { values } = parseArgs({ options: { rounds: { type: 'string', default: '15' } } })
 const run = (program: string, args: readonly string[], cwd = '.'): void =>
@@ -60,6 +60,8 @@ const ratio = (outcomes: readonly Outcome[], target: string): string => {
   return `${median} (${min} to ${max})`
 }
 
+const changed = git('status', '--porcelain', '--', 'src') === '' ? '' : ' and more'
+const commit = git('rev-parse', '--short', 'HEAD') + changed
 const work = mkdtempSync(join(tmpdir(), 'usher-history-'))
 const old = join(work, reference)
 try {
@@ -79,8 +81,6 @@ try {
     return ['baseline', 'haproxy'].map(target => ratio(found?.outcomes ?? [], target))
   })
   const day = new Date().toISOString().slice(0, 10)
-  const changed = git('status', '--porcelain', '--', 'src') === '' ? '' : ' and more'
-  const commit = git('rev-parse', '--short', 'HEAD') + changed
   const cells = [day, commit, ...ratios, cpus()[0]?.model ?? '']
   if (!existsSync(history)) throw new Error(`${history} is not here`)
   appendFileSync(history, `| ${cells.join(' | ')} |\n`)

@@ -103,10 +103,9 @@ export const counterCell = {
   count: firstHoldBucket + holdBuckets.length + 1,
 } as const
 
-export const isGauge = (cell: number): boolean => {
-  const name = plain[cell]
-  return name !== undefined && kinds[name] === 'gauge'
-}
+export const gaugeCells: readonly number[] = plain.flatMap(name =>
+  kinds[name] === 'gauge' ? [counterCell.plain[name]] : [],
+)
 
 /** Counts for one listener. */
 export class Counters {
@@ -114,7 +113,7 @@ export class Counters {
   readonly #start: number
 
   /** Its cells are those of `page` from `start` on. */
-  constructor(page: Float64Array = new Float64Array(counterCell.count), start = 0) {
+  constructor(page: Float64Array, start: number) {
     this.#page = page
     this.#start = start
   }
@@ -147,10 +146,6 @@ export class Counters {
   countHoldTime(ms: number): void {
     this.#bump(counterCell.holdSeconds + bucketOf(holdBuckets, ms), 1)
     this.#bump(counterCell.plain.holdSecondsSum, ms / 1000)
-  }
-
-  totals(): ListenerCounters {
-    return countersOf(cell => this.#page[this.#start + cell] ?? 0)
   }
 
   #bump(at: number, amount: number): void {

@@ -7,18 +7,6 @@ import { type ListenerEndpoints, cooldownMs } from './listener-endpoints.ts'
 import { type NextStep, RetryPlan } from './retry-plan.ts'
 import type { Waiting } from './connection-queue.ts'
 
-/** What a dial needs of its listener. */
-export type DialService<B extends Backend> = ListenerEndpoints<B> & {
-  readonly counters: {
-    add(
-      counter: 'dialAttempts' | 'dialRetries' | 'holdRefused' | 'queueRefused',
-      amount: number,
-    ): void
-    countDialTime(ms: number): void
-    countHoldTime(ms: number): void
-  }
-}
-
 /** Rounds for clients that wait: each endpoint is tried once in each of them. */
 const heldLadder = [250, 750]
 const firstHeldPauseMs = 250
@@ -45,7 +33,7 @@ export class Dial<B extends Backend, Socket, Connection> {
   readonly choice: Choice<B>
   readonly #attempts: Attempts<B, Socket, Connection>
   readonly #dialler: Dialler<B, Socket, Connection>
-  readonly #service: DialService<B>
+  readonly #service: ListenerEndpoints<B>
   #startedAt: number
   /** Where the attempts of its plan begin. */
   #first: number
@@ -66,7 +54,7 @@ export class Dial<B extends Backend, Socket, Connection> {
   constructor(
     dialler: Dialler<B, Socket, Connection>,
     connection: Connection,
-    service: DialService<B>,
+    service: ListenerEndpoints<B>,
     choice: Choice<B>,
     attempts: DialAttempt<B, Socket, Connection>[] = [],
   ) {

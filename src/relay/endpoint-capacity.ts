@@ -20,14 +20,6 @@ export interface Queues {
   wake(worker: number): void
 }
 
-/** Of a relay with one worker. */
-export const ownQueues: Queues = {
-  worker: 1,
-  add: () => {},
-  remove: () => {},
-  wake: () => {},
-}
-
 /** How many connections the endpoints of a listener have and may have, and who waits for a place. */
 export class EndpointCapacity<B extends Backend> {
   readonly #balancer: Balancer<B>

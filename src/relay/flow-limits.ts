@@ -29,21 +29,15 @@ export interface LimitedFlow<F> {
 export class FlowLimits<F extends LimitedFlow<F>> {
   readonly #clock: Clock
   readonly #limits: RelayLimits
-  readonly #most: number
   readonly #ages = new FlowAges<F>(flow => flow.commonPlace)
   /** Those that have flows. */
   readonly #listeners = new Set<ListenerFlows<F>>()
   #timer: Timer | undefined
   #now = 0
 
-  /**
-   * `spendable`: descriptors of the process, of which flows get half at most: a flood of
-   * datagrams must leave TCP its own.
-   */
-  constructor(clock: Clock, limits: RelayLimits, spendable: number) {
+  constructor(clock: Clock, limits: RelayLimits) {
     this.#clock = clock
     this.#limits = limits
-    this.#most = Math.min(limits.udpMaxFlows, Math.floor(spendable / 2))
   }
 
   /** Monotonic milliseconds, up to one tick old while there are flows. */
@@ -53,7 +47,7 @@ export class FlowLimits<F extends LimitedFlow<F>> {
 
   /** Whether there is room for one more only in the place of another. */
   get isFull(): boolean {
-    return this.#ages.size >= this.#most
+    return this.#ages.size >= this.#limits.udpMaxFlows
   }
 
   get mostDispensable(): F | undefined {

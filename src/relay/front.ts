@@ -3,13 +3,11 @@ import type { Pool } from '../balance/pool.ts'
 import type { ClientLists, ServerNamePool, ServerNameRules } from '../model/traffic.ts'
 import { type AddressRanges, isAmong, isAmongAny } from '../util/address-ranges.ts'
 import { addressWords } from '../util/cidr.ts'
-import type { Cause, ConnectionRecord } from './cause.ts'
 import type { NodeClientSet } from './node-clients.ts'
 import {
   bindKey,
   type EndpointChoice,
   type RelayFront,
-  type EndpointStats,
   type RelayEndpoint,
 } from './relay.ts'
 import type { Cell } from '../balance/cell.ts'
@@ -229,45 +227,15 @@ const noPools: ReadonlyMap<string, never> = new Map<string, never>()
 
 const poolKey = ({ names, alpn }: ServerNamePool): string => JSON.stringify([names, alpn])
 
-const turnedAwayBy: Partial<Record<Cause, string>> = {
-  PL: 'over a limit',
-  PR: 'list of clients, source range or traffic policy',
-  RC: 'no file descriptor',
-}
-
-/**
- * The record of a client that was accepted and not dialled for: `PR` if `Front` says so, `PL` if a
- * `ConnectionLimiter` does, with the limit as `detail`. `totalMs` after its accept.
- */
-export const turnedAway = (
-  listener: string,
-  client: string,
-  cause: Cause,
-  detail = turnedAwayBy[cause] ?? '',
-  totalMs = 0,
-): ConnectionRecord => ({
-  listener,
-  client,
-  endpoint: '',
-  attempts: [],
-  bytesToBackend: 0,
-  bytesToClient: 0,
-  dialMs: 0,
-  totalMs,
-  cause,
-  detail,
-})
-
 /**
  * An endpoint with what the relay knows of it. One object as long as it stays listed, or
  * keeps its flows.
  */
-export interface Backend extends RelayEndpoint, EndpointStats, Balanced {
+export interface Backend extends RelayEndpoint, Balanced {
   tier?: number | undefined
   weight?: number | undefined
   active: number
   failures: number
-  coolingDown: boolean
   /** Only where they count: `retry.expectsReplies`. */
   replies: Cell<Replies> | undefined
   /** Only where they count: see `countsUnserved`. */

@@ -13,6 +13,7 @@ import type { AddressRanges } from '../util/address-ranges.ts'
 import type { ProxyVersion } from '../util/proxy-header.ts'
 import type { Clock } from '../util/clock.ts'
 import type { CapacityMemory } from './counted-endpoints.ts'
+import type { Counters } from './counters.ts'
 import { EndpointCapacity, type Queues } from './endpoint-capacity.ts'
 import type { ConnectionLimiter } from './connection-limiter.ts'
 import { latestEndMs } from './flow-limits.ts'
@@ -54,6 +55,7 @@ export abstract class ListenerEndpoints<B extends Backend> {
   readonly balancer: Balancer<B>
   readonly fronts: Fronts<B>
   readonly capacity: EndpointCapacity<B>
+  readonly counters: Counters
   /** What is done for clients of an endpoint that accepts and does not serve. */
   retry: RetryOptions | undefined
   ages: ConnectionAges | undefined
@@ -89,7 +91,9 @@ export abstract class ListenerEndpoints<B extends Backend> {
     nodeClients: NodeClientSet,
     limits: Pick<RelayLimits, 'udpReplyTimeout' | 'tcpIdleTimeout'>,
     queues: Queues,
+    counters: Counters,
   ) {
+    this.counters = counters
     this.#limits = limits
     this.#clock = clock
     this.balancer = new Balancer(clock, random)

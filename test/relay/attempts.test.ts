@@ -13,7 +13,6 @@ const backendOf = (key: string): Backend & { places: EndpointPlaces } => ({
   port: 1,
   active: 0,
   failures: 0,
-  coolingDown: false,
   cooldown: new OwnCell(noCooldown),
   replies: undefined,
   places: new EndpointPlaces(1, new SharedArrayBuffer(4), () => {}),

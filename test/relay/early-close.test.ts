@@ -11,10 +11,14 @@ import {
   noVerdict,
 } from '../../src/relay/early-close.ts'
 import { Choice, type Backend } from '../../src/relay/front.ts'
-import { ownQueues } from '../../src/relay/endpoint-capacity.ts'
 import { ListenerEndpoints } from '../../src/relay/listener-endpoints.ts'
 import { NodeClientSet } from '../../src/relay/node-clients.ts'
-import { endpoint, listenerSpec } from '../support/relay-fixture.ts'
+import {
+  endpoint,
+  listenerSpec,
+  ownCounters,
+  ownQueues,
+} from '../support/relay-fixture.ts'
 
 const answerMs = 2000
 const [a, b, c] = ['10.9.0.1', '10.9.0.2', '10.9.0.3'] as const
@@ -31,7 +35,7 @@ class Endpoints extends ListenerEndpoints<Backend> {
   constructor({ tiers = false, proxyProtocol, ...retry }: Options = {}) {
     const clock = { time: 1000, now: () => clock.time }
     const limits = { tcpIdleTimeout: 0, udpReplyTimeout: 5000 }
-    super(clock, () => 0, new NodeClientSet(), limits, ownQueues)
+    super(clock, () => 0, new NodeClientSet(), limits, ownQueues, ownCounters())
     this.clock = clock
     const spec = listenerSpec({
       endpoints: [1, 2].map((port, tier) =>
@@ -44,7 +48,6 @@ class Endpoints extends ListenerEndpoints<Backend> {
       ...of,
       active: 1,
       failures: 0,
-      coolingDown: false,
       cooldown: new OwnCell(noCooldown),
       replies: undefined,
       doubts: new OwnCell(noDoubts),

@@ -4,7 +4,8 @@ import { OwnCell } from '../../src/balance/cell.ts'
 import { noCooldown } from '../../src/balance/cooldown.ts'
 import type { Backend } from '../../src/relay/front.ts'
 import { CountedEndpoints } from '../../src/relay/counted-endpoints.ts'
-import { EndpointCapacity, ownQueues } from '../../src/relay/endpoint-capacity.ts'
+import { EndpointCapacity } from '../../src/relay/endpoint-capacity.ts'
+import { ownQueues } from '../support/relay-fixture.ts'
 import type { RelayListener } from '../../src/relay/relay.ts'
 import { SharedPlaces } from '../../src/relay/shared-places.ts'
 
@@ -15,7 +16,6 @@ const backendOf = (key: string, weight: number): Backend => ({
   weight,
   active: 0,
   failures: 0,
-  coolingDown: false,
   cooldown: new OwnCell(noCooldown),
   replies: undefined,
   get connections() {

@@ -11,7 +11,6 @@ import {
   newLimiterMemory,
 } from '../../src/relay/connection-limiter.ts'
 import { CountedEndpoints } from '../../src/relay/counted-endpoints.ts'
-import { ownQueues } from '../../src/relay/endpoint-capacity.ts'
 import { explainPick } from '../../src/relay/explain-pick.ts'
 import type { WorkerView } from '../../src/relay/explanation.ts'
 import { ListenerEndpoints } from '../../src/relay/listener-endpoints.ts'
@@ -21,7 +20,13 @@ import { bindKey, type RelayListener } from '../../src/relay/relay.ts'
 import { newSharedPlaces } from '../../src/relay/shared-places.ts'
 import { rangesOf } from '../../src/util/address-ranges.ts'
 import { addressWords } from '../../src/util/cidr.ts'
-import { endpoint, frontOf, listenerSpec } from '../support/relay-fixture.ts'
+import {
+  endpoint,
+  frontOf,
+  listenerSpec,
+  ownCounters,
+  ownQueues,
+} from '../support/relay-fixture.ts'
 
 const bind = { address: '10.96.0.10', port: 80 }
 const dialled = bind.address
@@ -48,7 +53,7 @@ class State extends ListenerEndpoints<Backend> {
     const nodeClients = new NodeClientSet()
     nodeClients.set({ addresses: ['10.0.0.3'], cidrs: [] })
     const limits = { udpReplyTimeout: 5000, tcpIdleTimeout: 0 }
-    super(clock, seeded(seed), nodeClients, limits, ownQueues)
+    super(clock, seeded(seed), nodeClients, limits, ownQueues, ownCounters())
     this.clock = clock
   }
 
@@ -89,7 +94,6 @@ const newBackend = (one: ReturnType<typeof endpoint>): Backend => ({
   ...one,
   active: 0,
   failures: 0,
-  coolingDown: false,
   cooldown: new OwnCell(noCooldown),
   recovery: new OwnCell(noRecovery),
   replies: undefined,

@@ -4,10 +4,14 @@ import { noDoubts } from '../../src/balance/doubts.ts'
 import { noReplies } from '../../src/balance/replies.ts'
 import { noCooldown } from '../../src/balance/cooldown.ts'
 import type { Backend } from '../../src/relay/front.ts'
-import { ownQueues } from '../../src/relay/endpoint-capacity.ts'
 import { ListenerEndpoints, cooldownMs } from '../../src/relay/listener-endpoints.ts'
 import { NodeClientSet } from '../../src/relay/node-clients.ts'
-import { endpoint, listenerSpec } from '../support/relay-fixture.ts'
+import {
+  endpoint,
+  listenerSpec,
+  ownCounters,
+  ownQueues,
+} from '../support/relay-fixture.ts'
 
 const udpReplyTimeout = 5000
 
@@ -38,6 +42,7 @@ class Endpoints extends ListenerEndpoints<Backend> {
       new NodeClientSet(),
       { udpReplyTimeout, tcpIdleTimeout: 0 },
       ownQueues,
+      ownCounters(),
     )
     this.clock = clock
     const spec = listenerSpec({
@@ -49,7 +54,6 @@ class Endpoints extends ListenerEndpoints<Backend> {
       ...of,
       active: 0,
       failures: 0,
-      coolingDown: false,
       cooldown: new OwnCell(noCooldown),
       replies: expectsReplies ? new OwnCell(noReplies) : undefined,
       doubts: expectsReplies ? new OwnCell(noDoubts) : undefined,

@@ -1,5 +1,7 @@
 import type { Test } from 'tap'
 import type { RelayEngine } from '../../src/relay/engine/relay-engine.ts'
+import { counterCell, Counters } from '../../src/relay/counters.ts'
+import type { Queues } from '../../src/relay/endpoint-capacity.ts'
 import { noNodeClients } from '../../src/relay/node-clients.ts'
 import type { ConnectionRecord } from '../../src/relay/cause.ts'
 import type {
@@ -42,6 +44,17 @@ export interface LocalRelay extends Relay {
   stats(): RelayStats
   change: RelayEngine['change']
 }
+
+/** Of one worker. */
+export const ownQueues: Queues = {
+  worker: 1,
+  add: () => {},
+  remove: () => {},
+  wake: () => {},
+}
+
+export const ownCounters = (): Counters =>
+  new Counters(new Float64Array(counterCell.count), 0)
 
 /** The product's, for tests of dialling. */
 export const usualLadder = { limits: { dialLadder: [250, 500, 1000, 2000] } }

@@ -1,27 +1,23 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { ConnectionRecord } from '../cause.ts'
+import type { Counters } from '../counters.ts'
 import type { AccessBatch, RelayListener, RelayObserver } from '../relay.ts'
 import type { AccessEntry, LoggedRoute, OpenNow, Waited } from './access-entry.ts'
 import { jsonLines } from './json-line.ts'
 import { tcplogLines } from './tcplog-line.ts'
 
-/** What is needed of a listener's figures. */
-interface LineCount {
-  add(counter: 'accessLines', amount: number): void
-}
-
 /** The access log of one listener: a line for each of its connections, when it has ended. */
 export class AccessLines {
   readonly #route: LoggedRoute
   readonly #listener: string
-  readonly #counters: LineCount
+  readonly #counters: Pick<Counters, 'add'>
   readonly #observer: Pick<RelayObserver, 'accessLines'>
   readonly #line: (entry: AccessEntry) => string
 
   constructor(
     route: LoggedRoute,
     listener: string,
-    counters: LineCount,
+    counters: Pick<Counters, 'add'>,
     observer: Pick<RelayObserver, 'accessLines'>,
   ) {
     this.#route = route
@@ -34,7 +30,7 @@ export class AccessLines {
   /** The same, or what takes its place when the listener has changed; undefined: it has none. */
   static of(
     { name, fronts, accessLog }: RelayListener,
-    counters: LineCount,
+    counters: Pick<Counters, 'add'>,
     observer: Pick<RelayObserver, 'accessLines'>,
     before: AccessLines | undefined,
   ): AccessLines | undefined {

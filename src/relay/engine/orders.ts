@@ -16,12 +16,12 @@ export interface WorkerSetup extends CommonSetup {
   readonly wakeFds: readonly number[]
   /** See `WorkerSigns`. */
   readonly signs: SharedArrayBuffer
-  /** Pages of figures that there are already: they outlast a generation of workers. */
-  readonly listenerPages: readonly SharedArrayBuffer[]
-  readonly endpointPages: readonly SharedArrayBuffer[]
-  /** The same for all workers. */
-  readonly endpointStatePages: readonly SharedArrayBuffer[]
+  /** Those that there are already: they outlast a generation of workers. */
+  readonly pages: Readonly<Record<PagesOf, readonly SharedArrayBuffer[]>>
 }
+
+/** Whose memory a page is: figures of a worker's own, or what all workers know of endpoints. */
+export type PagesOf = 'listeners' | 'endpoints' | 'endpoint-state'
 
 /** A listener for a worker: `slot` is where its figures are, and its name in orders. */
 export interface ListenerOrder {
@@ -43,9 +43,8 @@ export interface ListenerOrder {
  */
 export type Order =
   | CommonOrder<WorkerCall>
-  | { readonly kind: 'listener-page'; readonly page: SharedArrayBuffer }
-  | { readonly kind: 'endpoint-page'; readonly page: SharedArrayBuffer }
-  | { readonly kind: 'endpoint-state-page'; readonly page: SharedArrayBuffer }
+  /** The next page. */
+  | { readonly kind: 'page'; readonly of: PagesOf; readonly page: SharedArrayBuffer }
   /** New, or changed. */
   | ({ readonly kind: 'listener' } & ListenerOrder)
   /** Serve this listening socket, which the worker owns from now on. */

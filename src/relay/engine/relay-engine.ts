@@ -165,7 +165,7 @@ export class RelayEngine implements Relay {
   }
 
   query<Q extends QueryName>(name: Q, params: QueryParams<Q>): Promise<QueryResult<Q>> {
-    return queryWorkers(this.#pool.workers, this.#ports, name, params)
+    return workerQueries[name](this.#pool.workers, params, this.#ports)
   }
 
   /** The threads have ended when it resolves. */
@@ -312,7 +312,7 @@ const limitsOfOne = (
   workers: number,
   spendable: number,
 ): RelayLimits => {
-  // Of descriptors, flows get half at most: see `FlowLimits`.
+  // Of descriptors, flows get half at most: a flood of datagrams must leave TCP its own.
   const most = Math.min(limits.udpMaxFlows, Math.floor(spendable / 2))
   return { ...limits, udpMaxFlows: Math.max(1, Math.floor(most / workers)) }
 }
@@ -363,14 +363,6 @@ const none: Sent = { now: [], before: [] }
 
 type Workers = readonly Pick<WorkerHandle, 'thread' | 'call'>[]
 
-/** The results of all workers together. */
-const queryWorkers = <Q extends QueryName>(
-  workers: Workers,
-  ports: Ports,
-  name: Q,
-  params: QueryParams<Q>,
-): Promise<QueryResult<Q>> => workerQueries[name](workers, params, ports)
-
 /** One that dies before it answers has no connections. */
 const queryWorker = async <Q extends QueryName>(
   worker: Workers[number],
@@ -381,6 +373,7 @@ const queryWorker = async <Q extends QueryName>(
   return (result as QueryResult<Q> | undefined) ?? emptyResults[name]
 }
 
+/** The results of all workers together. */
 const workerQueries: {
   readonly [Q in QueryName]: (
     workers: Workers,
@@ -628,7 +621,7 @@ class Ports {
     const { workers, listenerSlots, endpointSlots } = this.#env
     for (const port of this.#bySlot.values()) port.over()
     for (const worker of workers)
-      worker.forgetActive(listenerSlots.count, endpointSlots.count)
+      worker.clearGauges(listenerSlots.count, endpointSlots.count)
     for (const port of this.#bySlot.values()) if (!port.wanted) this.#remove(port)
   }
 

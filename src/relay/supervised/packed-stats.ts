@@ -1,4 +1,4 @@
-import { cellsOf, countersOf, isGauge, newCounters } from '../counters.ts'
+import { cellsOf, countersOf, gaugeCells, newCounters } from '../counters.ts'
 import type { EndpointStats, ListenerStats } from '../relay.ts'
 
 /** The figures of one listener as they travel between processes. */
@@ -41,7 +41,7 @@ export const addCounters = (
 ): readonly number[] =>
   Array.from(
     { length: Math.max(before.length, now.length) },
-    (_, cell) => (now[cell] ?? 0) + (isGauge(cell) ? 0 : (before[cell] ?? 0)),
+    (_, cell) => (now[cell] ?? 0) + (gaugeCells.includes(cell) ? 0 : (before[cell] ?? 0)),
   )
 
 const isUsed = ({ active, failures, coolingDown, rttMs = 0 }: EndpointStats): boolean =>

@@ -101,11 +101,6 @@ export class OpenSockets {
     return closing
   }
 
-  /** Whether sockets were let go and not taken by another listener. */
-  get isAnyLeft(): boolean {
-    return this.#offers.size > 0
-  }
-
   /** Closes what was not taken; every worker must have carried out its `release`. */
   end(): void {
     this.#wanted = new Set()

@@ -1,10 +1,10 @@
 import type { Clock } from '../../../util/clock.ts'
-import { counterCell } from '../../counters.ts'
+import { counterCell, gaugeCells } from '../../counters.ts'
 import { type NewsObserver, NewsReader } from '../../remote/news-reader.ts'
 import { type RemoteEnding, Remote, RemoteGone } from '../../remote/remote.ts'
 import { SOCK_CLOEXEC, SOCK_NONBLOCK } from '../../../ffi/constants.ts'
 import { systemError } from '../../../ffi/errno.ts'
-import type { Order, WorkerCall, WorkerSetup } from '../orders.ts'
+import type { Order, PagesOf, WorkerCall, WorkerSetup } from '../orders.ts'
 import type { StartWorker, WorkerChannel } from '../socket-layer.ts'
 import type { SharedEndpointState } from '../shared/shared-endpoint-state.ts'
 import { endpointCell, StatsPages } from '../shared/stats-pages.ts'
@@ -114,18 +114,17 @@ export class WorkerHandle {
 
   /** Makes room for figures, here and in the worker. */
   ensurePages(listenerSlots: number, endpointSlots: number): void {
-    for (const page of this.listenerPages.ensure(listenerSlots - 1)) {
-      this.post({ kind: 'listener-page', page })
-    }
-    for (const page of this.endpointPages.ensure(endpointSlots - 1)) {
-      this.post({ kind: 'endpoint-page', page })
-    }
     const { endpointState } = this.#deps
     endpointState.ensure(endpointSlots - 1)
-    for (const page of endpointState.pages.slice(this.#endpointStatePages)) {
-      this.post({ kind: 'endpoint-state-page', page })
-      this.#endpointStatePages += 1
-    }
+    const states = endpointState.pages.slice(this.#endpointStatePages)
+    this.#endpointStatePages += states.length
+    this.#give('listeners', this.listenerPages.ensure(listenerSlots - 1))
+    this.#give('endpoints', this.endpointPages.ensure(endpointSlots - 1))
+    this.#give('endpoint-state', states)
+  }
+
+  #give(of: PagesOf, pages: readonly SharedArrayBuffer[]): void {
+    for (const page of pages) this.post({ kind: 'page', of, page })
   }
 
   post(order: Order): void {
@@ -157,11 +156,11 @@ export class WorkerHandle {
     this.#remote?.requestExit()
   }
 
-  /** The connections of its thread are no more. */
-  forgetActive(listenerSlots: number, endpointSlots: number): void {
+  /** Its thread is no more, with its connections: what it has counted stays. */
+  clearGauges(listenerSlots: number, endpointSlots: number): void {
     this.ensurePages(listenerSlots, endpointSlots)
     for (let slot = 0; slot < listenerSlots; slot += 1) {
-      this.listenerPages.write(slot, counterCell.plain.active, 0)
+      for (const cell of gaugeCells) this.listenerPages.write(slot, cell, 0)
     }
     for (let slot = 0; slot < endpointSlots; slot += 1) {
       this.endpointPages.write(slot, endpointCell.active, 0)
@@ -177,9 +176,11 @@ export class WorkerHandle {
       wakeFd: this.wakeFd,
       wakeFds: this.#owner.wakeFds(),
       signs: this.signs.memory,
-      listenerPages: this.listenerPages.pages,
-      endpointPages: this.endpointPages.pages,
-      endpointStatePages,
+      pages: {
+        listeners: this.listenerPages.pages,
+        endpoints: this.endpointPages.pages,
+        'endpoint-state': endpointStatePages,
+      },
     }
   }
 

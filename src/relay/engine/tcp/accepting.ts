@@ -2,10 +2,11 @@ import { isOutOfResources } from '../../../util/usher-error.ts'
 import { isAmongAny } from '../../../util/address-ranges.ts'
 import { joinHostPort } from '../../../util/ip.ts'
 import { type Linked, LinkedSet } from '../../../util/linked-set.ts'
-import type { Cause } from '../../cause.ts'
+import type { Cause, ConnectionRecord } from '../../cause.ts'
+import type { Bind } from '../../relay.ts'
 import { clientKey } from '../../client-table.ts'
 import type { BrokenLimit, Counted } from '../../connection-limiter.ts'
-import { type Choice, type Front, turnedAway } from '../../front.ts'
+import type { Choice, Front } from '../../front.ts'
 import { type Preface, mostPrefaceBytes, noRules, prefaceMs } from '../../preface.ts'
 import {
   EPOLLIN,
@@ -274,27 +275,20 @@ export class Accepting implements EventSource<ListeningSocket> {
     service: TcpService,
     fd: number,
     cause: Cause = 'PR',
-    detail?: string,
+    detail = notLetIn,
     acceptedAt = this.#env.loop.now,
   ): void {
-    const { observer, endedConnections, loop } = this.#env
-    const { name, counters, accessLines } = service
-    counters.countFailure(cause)
+    service.counters.countFailure(cause)
     this.#connections.turnAway(fd)
-    const isWanted = observer.wants(cause)
-    const subscribers = endedConnections.subscribers(
-      name,
+    const totalMs = this.#env.loop.now - acceptedAt
+    const client = (): Bind => readSockaddr(this.#peer, 0)
+    service.report(
       cause,
-      () => readSockaddr(this.#peer, 0).address,
+      () => client().address,
+      () => turnedAway(service.name, client(), cause, detail, totalMs),
+      notWaited,
+      () => ({ all: this.#connections.count, route: service.connections, endpoint: 0 }),
     )
-    if (!isWanted && accessLines === undefined && subscribers === undefined) return
-    const { address, port } = readSockaddr(this.#peer, 0)
-    const client = joinHostPort(address, port)
-    const record = turnedAway(name, client, cause, detail, loop.now - acceptedAt)
-    if (isWanted) observer.connectionClosed(record)
-    for (const subscriber of subscribers ?? []) subscriber.add(record)
-    const open = { all: this.#connections.count, route: service.connections, endpoint: 0 }
-    accessLines?.add(record, notWaited, open)
   }
 
   #refused(socket: ListeningSocket, result: number): void {
@@ -311,6 +305,28 @@ export class Accepting implements EventSource<ListeningSocket> {
     return this.#isPaused ? 0 : EPOLLIN
   }
 }
+
+const notLetIn = 'list of clients, source range or traffic policy'
+
+/** The record of a client that was accepted and not dialled for. */
+const turnedAway = (
+  listener: string,
+  { address, port }: Bind,
+  cause: Cause,
+  detail: string,
+  totalMs: number,
+): ConnectionRecord => ({
+  listener,
+  client: joinHostPort(address, port),
+  endpoint: '',
+  attempts: [],
+  bytesToBackend: 0,
+  bytesToClient: 0,
+  dialMs: 0,
+  totalMs,
+  cause,
+  detail,
+})
 
 const sockaddrWords = sockaddrSize / 4
 

@@ -19,7 +19,6 @@ import type { EventSource } from '../event-loop.ts'
 import { isCounted, ttlOnward } from '../rings.ts'
 import { Linger } from '../linger.ts'
 import type { NativeMemory } from '../../../ffi/syscalls.ts'
-import { writeSockaddr } from '../sockaddr.ts'
 import { mostSockaddrBytes } from '../../../ffi/struct-layout.ts'
 import type { TimerWheel } from '../timer-wheel.ts'
 import type { FdAccount } from '../worker/fd-account.ts'
@@ -231,7 +230,7 @@ export class Dialling
   #connect(attempt: SocketAttempt): number {
     const { calls, loop, fds } = this.#env
     const { backend } = attempt
-    const sockaddr = (backend.sockaddr ??= this.#sockaddrOf(backend))
+    const sockaddr = backend.sockaddr(this.#address)
     const family = sockaddr[0] ?? 0
     const fd = calls.socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)
     if (fd < 0) return fd
@@ -260,11 +259,6 @@ export class Dialling
     this.#env.loop.clock.setTimeout(() => {
       if (attempt.dial !== undefined) this.connect(attempt)
     }, fullQueueMs)
-  }
-
-  #sockaddrOf({ address, port }: WorkerBackend): Uint8Array {
-    const length = writeSockaddr(this.#address, 0, address, port)
-    return Uint8Array.from(this.#address.bytes.subarray(0, length))
   }
 
   /** 0, or the negative errno of a connect that has come to its end. */

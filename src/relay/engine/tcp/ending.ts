@@ -239,7 +239,6 @@ export class Ending {
   }
 
   #record(connection: Connection, wasServed: boolean): void {
-    const { observer, endedConnections, loop } = this.#env
     const { endpoint, service, end, backend } = connection
     const cause = end?.cause ?? '--'
     if (wasServed && endpoint !== undefined) {
@@ -247,22 +246,17 @@ export class Ending {
       if (backend.fd >= 0) this.sampleRoundTrip(connection, true)
     }
     if (cause !== '--') service.counters.countFailure(cause)
-    const isWanted = observer.wants(cause)
-    const { accessLines, name } = service
-    const subscribers = endedConnections.subscribers(
-      name,
+    service.report(
       cause,
       () => connection.peer.address,
+      () => recordOf(connection, this.#env.loop.now),
+      connection,
+      () => ({
+        all: this.#all.size - 1,
+        route: service.connections - 1,
+        endpoint: endpoint?.active ?? 0,
+      }),
     )
-    if (!isWanted && accessLines === undefined && subscribers === undefined) return
-    const record = recordOf(connection, loop.now)
-    if (isWanted) observer.connectionClosed(record)
-    for (const subscriber of subscribers ?? []) subscriber.add(record)
-    accessLines?.add(record, connection, {
-      all: this.#all.size - 1,
-      route: service.connections - 1,
-      endpoint: endpoint?.active ?? 0,
-    })
   }
 
   #letGo(connection: Connection): void {

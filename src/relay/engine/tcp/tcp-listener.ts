@@ -1,6 +1,4 @@
 import { isDeepStrictEqual } from 'node:util'
-import { explainPick } from '../../explain-pick.ts'
-import type { Explanation, ExplainQuery } from '../../explanation.ts'
 import { bindKey, type Bind, type RelayListener } from '../../relay.ts'
 import type { ListenerOrder } from '../orders.ts'
 import type { ListenerOwner, PortListener } from '../worker/port-listener.ts'
@@ -12,11 +10,11 @@ import { TcpService } from './tcp-service.ts'
 /** One ServicePort's TCP in a worker: its listening sockets, and its connections to their end. */
 export class TcpListener implements PortListener {
   readonly id: string
+  readonly service: TcpService
   readonly #env: WorkerEnv
   readonly #accepting: Accepting
   readonly #all: TcpConnections
   readonly #owner: ListenerOwner
-  readonly #service: TcpService
   #spec: RelayListener
   /** By `bindKey`. */
   readonly #sockets = new Map<string, ListeningSocket>()
@@ -33,23 +31,23 @@ export class TcpListener implements PortListener {
     this.#owner = owner
     this.#accepting = accepting
     this.#all = all
-    this.#service = new TcpService(env, order, () => this.#connectionEnded())
-    this.#service.take(order)
+    this.service = new TcpService(env, order, () => this.#connectionEnded())
+    this.service.take(order)
     this.#spec = order.spec
   }
 
   update(order: ListenerOrder): void {
-    const { ages, limiter } = this.#service
-    this.#service.take(order)
-    if (!isDeepStrictEqual(ages, this.#service.ages)) this.#all.agesChanged(this.#service)
-    if (limiter === undefined) this.#all.limited(this.#service)
-    this.#all.changed(this.#service, order.spec, this.#spec)
+    const { ages, limiter } = this.service
+    this.service.take(order)
+    if (!isDeepStrictEqual(ages, this.service.ages)) this.#all.agesChanged(this.service)
+    if (limiter === undefined) this.#all.limited(this.service)
+    this.#all.changed(this.service, order.spec, this.#spec)
     this.#spec = order.spec
   }
 
   open(bind: Bind, fd: number): void {
     const key = bindKey(bind)
-    this.#sockets.set(key, this.#accepting.open(this.#service, key, fd))
+    this.#sockets.set(key, this.#accepting.open(this.service, key, fd))
   }
 
   release(bind: Bind): number {
@@ -61,48 +59,33 @@ export class TcpListener implements PortListener {
     return socket.fd
   }
 
-  releaseAll(): number[] {
-    const sockets = [...this.#sockets.values()]
-    this.#sockets.clear()
-    for (const socket of sockets) this.#accepting.release(socket)
-    return sockets.map(({ fd }) => fd)
-  }
-
   stopAccepting(): void {
-    this.#service.ends = true
-    for (const fd of this.releaseAll()) this.#env.fds.close(fd)
-  }
-
-  pause(): void {
-    // All listening sockets are paused together.
-  }
-
-  explain(query: ExplainQuery): Explanation {
-    return explainPick(this.#service, this.#env.thread, query)
-  }
-
-  sweep(): void {
-    this.#service.balancer.sweep()
+    this.service.ends = true
+    for (const socket of this.#sockets.values()) {
+      this.#accepting.release(socket)
+      this.#env.fds.close(socket.fd)
+    }
+    this.#sockets.clear()
   }
 
   retire(): void {
-    this.#service.wanted = false
-    this.#service.ends = true
+    this.service.wanted = false
+    this.service.ends = true
     this.#checkRetired()
   }
 
   kill(): number {
-    return this.#accepting.killAll(this.#service) + this.#all.killAll(this.#service)
+    return this.#accepting.killAll(this.service) + this.#all.killAll(this.service)
   }
 
   #connectionEnded(): void {
     this.#owner.connectionEnded()
-    if (!this.#service.wanted) this.#checkRetired()
+    if (!this.service.wanted) this.#checkRetired()
   }
 
   #checkRetired(): void {
-    if (this.#service.connections > 0 || this.#sockets.size > 0) return
-    this.#service.end()
-    this.#owner.retired(this.#service.slot)
+    if (this.service.connections > 0 || this.#sockets.size > 0) return
+    this.service.end()
+    this.#owner.retired(this.service.slot)
   }
 }

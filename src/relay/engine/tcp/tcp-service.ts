@@ -1,4 +1,6 @@
+import type { OpenNow, Waited } from '../../access-log/access-entry.ts'
 import { AccessLines } from '../../access-log/access-lines.ts'
+import type { Cause, ConnectionRecord } from '../../cause.ts'
 import type { ListenerOrder } from '../orders.ts'
 import { DialBrake, isFar } from '../rings.ts'
 import { ListenerState } from '../worker/listener-state.ts'
@@ -39,6 +41,24 @@ export class TcpService extends ListenerState {
   /** Those that have not ended. */
   get connections(): number {
     return this.#connections
+  }
+
+  /** One has ended: a record is made of it for those that want it. `open`: without this one. */
+  report(
+    cause: Cause,
+    address: () => string,
+    recordOf: () => ConnectionRecord,
+    waited: Waited,
+    open: () => OpenNow,
+  ): void {
+    const { observer, endedConnections } = this.#env
+    const isWanted = observer.wants(cause)
+    const subscribers = endedConnections.subscribers(this.name, cause, address)
+    if (!isWanted && this.accessLines === undefined && subscribers === undefined) return
+    const record = recordOf()
+    if (isWanted) observer.connectionClosed(record)
+    for (const subscriber of subscribers ?? []) subscriber.add(record)
+    this.accessLines?.add(record, waited, open())
   }
 
   begun(): void {

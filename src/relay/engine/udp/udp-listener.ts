@@ -1,5 +1,3 @@
-import { explainPick } from '../../explain-pick.ts'
-import type { Explanation, ExplainQuery } from '../../explanation.ts'
 import { bindKey, type Bind } from '../../relay.ts'
 import { systemError, errno } from '../../../ffi/errno.ts'
 import type { ListenerOrder } from '../orders.ts'
@@ -21,9 +19,9 @@ const openAgainMs = 100
 /** One UDP ServicePort in a worker. */
 export class UdpListener implements PortListener {
   readonly id: string
+  readonly service: UdpService
   readonly #env: WorkerEnv
   readonly #owner: ListenerOwner
-  readonly #service: UdpService
   readonly #sockets = new Map<string, ListeningSocket>()
   #retired = false
 
@@ -36,22 +34,22 @@ export class UdpListener implements PortListener {
     this.id = order.spec.id
     this.#env = env
     this.#owner = owner
-    this.#service = new UdpService(env, order, shared)
+    this.service = new UdpService(env, order, shared)
   }
 
   update(order: ListenerOrder): void {
-    this.#service.take(order)
+    this.service.take(order)
     const sockets = [...this.#sockets.values()]
     const flows = sockets.flatMap(socket => socket.flows.all())
-    this.#service.shared.moves.begin(this, flows)
+    this.service.shared.moves.begin(this, flows)
   }
 
   open(bind: Bind, fd: number): void {
-    const socket = new ListeningSocket(this.#service, bind, fd)
+    const socket = new ListeningSocket(this.service, bind, fd)
     this.#sockets.set(bindKey(bind), socket)
     const result = socket.open()
     if (result >= 0) return
-    this.#service.fault(systemError('epoll_ctl of a UDP socket', result))
+    this.service.fault(systemError('epoll_ctl of a UDP socket', result))
     this.#openLater(socket)
   }
 
@@ -64,36 +62,20 @@ export class UdpListener implements PortListener {
     return socket.fd
   }
 
-  /** Their flows end: replies leave by the listening socket. */
-  releaseAll(): number[] {
-    return Array.from(this.#sockets.values(), ({ bind }) => this.release(bind))
-  }
-
   stopAccepting(): void {
-    this.#service.accepting = false
+    this.service.accepting = false
   }
 
   retire(): void {
     if (this.#retired) return
     this.#retired = true
-    this.#service.wanted = false
-    this.#service.shared.moves.end(this)
-    // Paid for by the main thread, which takes that back.
-    for (const fd of this.releaseAll()) this.#env.fds.close(fd)
-    this.#service.end()
-    this.#owner.retired(this.#service.slot)
+    this.service.wanted = false
+    this.service.shared.moves.end(this)
+    // Their flows end, as replies leave by them. Paid for by the main thread, which takes that back.
+    for (const { bind } of this.#sockets.values()) this.#env.fds.close(this.release(bind))
+    this.service.end()
+    this.#owner.retired(this.service.slot)
   }
-
-  explain(query: ExplainQuery): Explanation {
-    return explainPick(this.#service, this.#env.thread, query)
-  }
-
-  sweep(): void {
-    this.#service.balancer.sweep()
-  }
-
-  /** Flows make room by themselves. */
-  pause(): void {}
 
   kill(): number {
     this.retire()

@@ -29,7 +29,7 @@ export interface UdpShared {
 
 /** To be made once per worker. */
 export const newUdpShared = (env: WorkerEnv): UdpShared => {
-  const { calls, loop, limits, fds } = env
+  const { calls, loop, limits } = env
   const replies = new ReplyQueue(calls)
   const incomingShare = new TurnShare(slots)
   loop.afterTurn(() => {
@@ -38,7 +38,7 @@ export const newUdpShared = (env: WorkerEnv): UdpShared => {
   })
   return {
     sockets: new UdpSockets(env),
-    limits: new FlowLimits(loop.clock, limits, fds.spendable),
+    limits: new FlowLimits(loop.clock, limits),
     incoming: new DatagramBatch(calls, true),
     incomingShare,
     replies,

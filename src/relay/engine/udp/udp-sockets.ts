@@ -7,7 +7,6 @@ import {
   SOCK_NONBLOCK,
 } from '../../../ffi/constants.ts'
 import type { EventLoop, EventSource } from '../event-loop.ts'
-import { writeSockaddr } from '../sockaddr.ts'
 import { sockaddrSize } from '../../../ffi/struct-layout.ts'
 import type { Syscalls, NativeMemory } from '../../../ffi/syscalls.ts'
 import { ttlOnward } from '../rings.ts'
@@ -46,7 +45,7 @@ export class UdpSockets implements EventSource<SocketUser> {
 
   /** A socket that is connected to `backend`, or -errno. The caller has paid for it. `ttl`: its client's, if that counts. */
   open(backend: WorkerBackend, ttl = 0): number {
-    const sockaddr = (backend.sockaddr ??= this.#sockaddrOf(backend))
+    const sockaddr = backend.sockaddr(this.#address)
     this.#address.bytes.set(sockaddr)
     const family = sockaddr[0] === AF_INET ? AF_INET : AF_INET6
     const fd = this.#calls.socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)
@@ -94,10 +93,5 @@ export class UdpSockets implements EventSource<SocketUser> {
   #resume(): void {
     for (const fd of this.#paused) this.#loop.modify(fd, EPOLLIN)
     this.#paused.clear()
-  }
-
-  #sockaddrOf({ address, port }: WorkerBackend): Uint8Array {
-    const length = writeSockaddr(this.#address, 0, address, port)
-    return Uint8Array.from(this.#address.bytes.subarray(0, length))
   }
 }

@@ -8,7 +8,6 @@ import { WorkerBackend, type WorkerEnv } from './worker-backend.ts'
 /** What TCP and UDP listeners of a worker have in common: endpoints and figures. */
 export class ListenerState extends ListenerEndpoints<WorkerBackend> {
   readonly slot: number
-  readonly counters: Counters
   /** False once it is to go. */
   wanted = true
   /** Kept while there are no limits: connections from before count in it. */
@@ -17,14 +16,12 @@ export class ListenerState extends ListenerEndpoints<WorkerBackend> {
   #name: string
 
   constructor(env: WorkerEnv, { slot, spec }: ListenerOrder) {
-    super(env.loop.clock, env.random, env.nodeClients, env.limits, env.queues)
+    const { listenerPages: pages, limits, queues } = env
+    const counters = new Counters(pages.pageOf(slot), pages.offsetOf(slot))
+    super(env.loop.clock, env.random, env.nodeClients, limits, queues, counters)
     this.#env = env
     this.#name = spec.name
     this.slot = slot
-    this.counters = new Counters(
-      env.listenerPages.pageOf(slot),
-      env.listenerPages.offsetOf(slot),
-    )
   }
 
   get name(): string {
@@ -39,6 +36,10 @@ export class ListenerState extends ListenerEndpoints<WorkerBackend> {
     if (limiter) this.#limiter ??= new ConnectionLimiter(limiter)
     this.limiter = limiterFor(this.#limiter, spec)
     const before = this.listed
+    const { endpointState: state } = memory
+    const { expectsReplies } = spec.retry ?? {}
+    const isCounted = countsUnserved(spec)
+    const isSlow = (spec.balance?.slowStartMs ?? 0) > 0
     this.takeEndpoints(
       spec,
       (endpoint, i, known) => {
@@ -46,14 +47,10 @@ export class ListenerState extends ListenerEndpoints<WorkerBackend> {
         const backend = known ?? new WorkerBackend(endpoint, memory, slot)
         const isListed = this.listedAt(endpoint.key) === known
         if (known !== undefined && !isListed) known.attach(memory, slot)
-        const counts = spec.retry?.expectsReplies === true
-        const replies = backend.replies ?? memory.endpointState.repliesOf(slot)
-        backend.replies = counts ? replies : undefined
-        const doubts = backend.doubts ?? memory.endpointState.doubtsOf(slot)
-        backend.doubts = countsUnserved(spec) ? doubts : undefined
-        const slowly = (spec.balance?.slowStartMs ?? 0) > 0
-        const recovery = backend.recovery ?? memory.endpointState.recoveryOf(slot)
-        backend.recovery = slowly ? recovery : undefined
+        const { replies, doubts, recovery } = backend
+        backend.replies = expectsReplies ? (replies ?? state.repliesOf(slot)) : undefined
+        backend.doubts = isCounted ? (doubts ?? state.doubtsOf(slot)) : undefined
+        backend.recovery = isSlow ? (recovery ?? state.recoveryOf(slot)) : undefined
         return backend
       },
       capacity,

@@ -1,29 +1,22 @@
-import type { Explanation, ExplainQuery } from '../../explanation.ts'
 import type { Bind } from '../../relay.ts'
 import type { ListenerOrder } from '../orders.ts'
+import type { ListenerState } from './listener-state.ts'
 
 /** One ServicePort in a worker: its sockets, balancer and connections or flows. */
 export interface PortListener {
   /** Of its `RelayListener`. */
   readonly id: string
+  readonly service: ListenerState
   /** Takes over what is wanted now, for open flows too. */
   update(order: ListenerOrder): void
   /** Serves a listening socket, which is the listener's own from now on. */
   open(bind: Bind, fd: number): void
   /** Stops serving an address; gives its descriptor, which the caller owns then, or -1. */
   release(bind: Bind): number
-  /** Every listening socket, as `release` does; flows go on where they can. */
-  releaseAll(): number[]
   /** No new connections or flows from now on, though sockets may stay open. */
   stopAccepting(): void
   /** Not wanted any more. What is open goes on; `ListenerOwner.retired` when it has ended. */
   retire(): void
-  /** What a client that came now would meet in this worker. */
-  explain(query: ExplainQuery): Explanation
-  /** Forgets affinity that has expired. */
-  sweep(): void
-  /** For want of descriptors: clients wait in the kernel's queue, or come in again. */
-  pause(paused: boolean): void
   /** Ends everything; how many TCP connections that has reset. */
   kill(): number
 }

@@ -1,4 +1,5 @@
 import { EndedConnections } from '../../ended-connections.ts'
+import { explainPick } from '../../explain-pick.ts'
 import { NodeClientSet } from '../../node-clients.ts'
 import { counterCell } from '../../counters.ts'
 import { OwnBinds } from '../../own-binds.ts'
@@ -8,7 +9,14 @@ import { Outbox } from '../../remote/outbox.ts'
 import { EPOLLIN } from '../../../ffi/constants.ts'
 import { systemError } from '../../../ffi/errno.ts'
 import { EventLoop, type EventSource } from '../event-loop.ts'
-import type { ListenerOrder, Order, Report, WorkerCall, WorkerSetup } from '../orders.ts'
+import type {
+  ListenerOrder,
+  Order,
+  PagesOf,
+  Report,
+  WorkerCall,
+  WorkerSetup,
+} from '../orders.ts'
 import { Descriptors } from '../shared/descriptors.ts'
 import { monotonicClock } from '../shared/monotonic.ts'
 import { SharedEndpointState } from '../shared/shared-endpoint-state.ts'
@@ -36,14 +44,6 @@ export interface RelayWorkerDeps extends Pick<WorkerEnv, 'knowsTtl' | 'buffersWr
   readonly post: (report: Report) => void
 }
 
-const filled = <P extends StatsPages | SharedEndpointState>(
-  pages: P,
-  given: readonly SharedArrayBuffer[],
-): P => {
-  for (const page of given) pages.take(page)
-  return pages
-}
-
 /** One thread of the relay: its loop, its listeners, and the orders of the main thread. */
 export class RelayWorker implements EventSource<undefined>, ListenerOwner {
   readonly #deps: RelayWorkerDeps
@@ -55,13 +55,19 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
   readonly #accepting: Accepting
   readonly #udp: UdpShared
   readonly #listeners = new Map<number, PortListener>()
+  readonly #pages = {
+    listeners: new StatsPages(counterCell.count),
+    endpoints: new StatsPages(endpointCell.count),
+    'endpoint-state': new SharedEndpointState(),
+  } satisfies Readonly<Record<PagesOf, StatsPages | SharedEndpointState>>
   readonly #queryHandlers: QueryHandlers = {
     connections: query => this.#connections.page(query),
     'close-connections': ids => this.#connections.close(ids),
     ended: query => this.#env.endedConnections.poll(query),
     explain: query => {
       const all = [...this.#listeners.values()]
-      return all.find(({ id }) => id === query.listener)?.explain(query) ?? notListening
+      const found = all.find(({ id }) => id === query.listener)
+      return found ? explainPick(found.service, this.#env.thread, query) : notListening
     },
   }
   readonly #woken: NativeMemory
@@ -78,6 +84,8 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
       beat: () => signs.beat(),
       idle: () => signs.markIdle(),
     })
+    for (const of of ['listeners', 'endpoints', 'endpoint-state'] as const)
+      for (const page of setup.pages[of]) this.#pages[of].take(page)
     const nodeClients = new NodeClientSet()
     this.#ownBinds = new OwnBinds(nodeClients)
     this.#descriptors = new Descriptors(setup.descriptors, setup.thread)
@@ -96,9 +104,9 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
         this.#pause(exhausted)
       }),
       queues: new WorkerQueues(calls, setup.thread, setup.wakeFds),
-      listenerPages: filled(new StatsPages(counterCell.count), setup.listenerPages),
-      endpointPages: filled(new StatsPages(endpointCell.count), setup.endpointPages),
-      endpointState: filled(new SharedEndpointState(), setup.endpointStatePages),
+      listenerPages: this.#pages.listeners,
+      endpointPages: this.#pages.endpoints,
+      endpointState: this.#pages['endpoint-state'],
       signs,
       nodeClients,
       observer: this.#outbox,
@@ -171,12 +179,8 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
   #carryOut(order: Order): void {
     this.#env.signs.beat()
     switch (order.kind) {
-      case 'listener-page':
-        return this.#env.listenerPages.take(order.page)
-      case 'endpoint-page':
-        return this.#env.endpointPages.take(order.page)
-      case 'endpoint-state-page':
-        return this.#env.endpointState.take(order.page)
+      case 'page':
+        return this.#pages[order.of].take(order.page)
       case 'listener':
         return this.#update(order)
       case 'open':
@@ -196,7 +200,7 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
       case 'node-clients':
         return this.#env.nodeClients.set(order.clients)
       case 'sweep':
-        for (const listener of this.#listeners.values()) listener.sweep()
+        for (const { service } of this.#listeners.values()) service.balancer.sweep()
         return
       case 'call':
         return this.#take(order.id, order.call)
@@ -261,7 +265,6 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
   #pause(paused: boolean): void {
     this.#accepting.pause(paused)
     if (paused) this.#connections.exhausted()
-    for (const listener of this.#listeners.values()) listener.pause(paused)
     const { used, limit } = this.#descriptors
     this.#outbox.acceptPaused(paused, used, limit)
     if (paused) this.#recheck()

@@ -10,7 +10,8 @@ import type { EndedConnections } from '../../ended-connections.ts'
 import type { NodeClientSet } from '../../node-clients.ts'
 import type { Outbox } from '../../remote/outbox.ts'
 import type { EventLoop } from '../event-loop.ts'
-import type { Syscalls } from '../../../ffi/syscalls.ts'
+import type { NativeMemory, Syscalls } from '../../../ffi/syscalls.ts'
+import { writeSockaddr } from '../sockaddr.ts'
 import type { SharedEndpointState } from '../shared/shared-endpoint-state.ts'
 import type { WorkerSigns } from '../shared/worker-signs.ts'
 import type { FdAccount } from './fd-account.ts'
@@ -35,13 +36,12 @@ export class WorkerBackend implements Backend {
   recovery: Cell<Recovery> | undefined
   places: EndpointPlaces | undefined
   lastFailure: Backend['lastFailure']
-  /** Struct sockaddr of it, made when it is first dialled. */
-  sockaddr: Uint8Array | undefined
   /** When TCP_INFO was last asked of one of its connections. */
   sampledAt = -Infinity
   #figures: Float64Array
   #start: number
   #cooldown: Cell<Cooldown>
+  #sockaddr: Uint8Array | undefined
 
   constructor(
     { key, address, port, tier, weight }: RelayEndpoint,
@@ -82,8 +82,13 @@ export class WorkerBackend implements Backend {
     this.#write(cell.failures, count)
   }
 
-  /** The main thread reads `cooldown`. */
-  readonly coolingDown = false
+  /** Struct sockaddr of it; `memory` is to make it in when it is first dialled. */
+  sockaddr(memory: NativeMemory): Uint8Array {
+    if (this.#sockaddr !== undefined) return this.#sockaddr
+    const length = writeSockaddr(memory, 0, this.address, this.port)
+    this.#sockaddr = Uint8Array.from(memory.bytes.subarray(0, length))
+    return this.#sockaddr
+  }
 
   /** What the kernel says of one of its connections; see `endpointCell`. */
   sampled(now: number, rttUs: number, retransmits: number): void {

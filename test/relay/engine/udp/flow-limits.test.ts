@@ -54,7 +54,7 @@ class Flow implements LimitedFlow<Flow> {
 t.test('of many flows that are over some end in a turn, the others soon', async t => {
   const clock = new FakeClock()
   const limits = { ...defaultLimits, udpReplyTimeout: 5000 }
-  const flows = new ListenerFlows(new FlowLimits<Flow>(clock, limits, 1e6), 1e6)
+  const flows = new ListenerFlows(new FlowLimits<Flow>(clock, limits), 1e6)
   let open = 0
   for (let i = 0; i < 5000; i += 1) {
     open += 1
