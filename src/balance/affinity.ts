@@ -1,10 +1,11 @@
-/** Linked from least to most recently used, so that every step is O(1). */
-class Entry {
+import { type Linked, LinkedSet } from '../util/linked-set.ts'
+
+class Entry implements Linked<Entry> {
   readonly client: string
   endpoint: string
   lastUsed: number
-  older: Entry = this
-  newer: Entry = this
+  setNext: Entry | undefined = undefined
+  setPrevious: Entry | undefined = undefined
 
   constructor(client: string, endpoint: string, lastUsed: number) {
     this.client = client
@@ -25,8 +26,8 @@ class Entry {
 export class Affinity {
   readonly #capacity: number
   readonly #entries = new Map<string, Entry>()
-  /** Closes the list to a ring: `newer` is the oldest entry, `older` the newest. */
-  readonly #end = new Entry('', '', 0)
+  /** From least to most recently used, so that every step is O(1). */
+  readonly #byUse = new LinkedSet<Entry>()
 
   /** Compared at each lookup, so that a changed timeout counts for old entries too. */
   timeoutMs: number
@@ -60,12 +61,13 @@ export class Affinity {
       entry = new Entry(client, endpoint, now)
       this.#entries.set(client, entry)
     } else {
-      unlink(entry)
+      this.#byUse.delete(entry)
       entry.endpoint = endpoint
       entry.lastUsed = now
     }
-    linkBefore(this.#end, entry)
-    if (this.#entries.size > this.#capacity) this.#drop(this.#end.newer)
+    this.#byUse.add(entry)
+    const oldest = this.#byUse.first
+    if (this.#entries.size > this.#capacity && oldest !== undefined) this.#drop(oldest)
   }
 
   /** Drops the entries whose endpoint is not one of `endpoints`. O(entries). */
@@ -77,10 +79,9 @@ export class Affinity {
 
   /** Drops what has expired, from the oldest on; costs no more than it drops. */
   sweep(now: number): void {
-    let oldest = this.#end.newer
-    while (oldest !== this.#end && this.#isExpired(oldest, now)) {
+    for (const oldest of this.#byUse) {
+      if (!this.#isExpired(oldest, now)) return
       this.#drop(oldest)
-      oldest = this.#end.newer
     }
   }
 
@@ -89,19 +90,7 @@ export class Affinity {
   }
 
   #drop(entry: Entry): void {
-    unlink(entry)
+    this.#byUse.delete(entry)
     this.#entries.delete(entry.client)
   }
-}
-
-const unlink = (entry: Entry): void => {
-  entry.older.newer = entry.newer
-  entry.newer.older = entry.older
-}
-
-const linkBefore = (next: Entry, entry: Entry): void => {
-  entry.older = next.older
-  entry.newer = next
-  next.older.newer = entry
-  next.older = entry
 }

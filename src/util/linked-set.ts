@@ -20,6 +20,15 @@ export class LinkedSet<T extends Linked<T>> {
     return this.#size
   }
 
+  /** The one that was added first. */
+  get first(): T | undefined {
+    return this.#first
+  }
+
+  get last(): T | undefined {
+    return this.#last
+  }
+
   has(one: T): boolean {
     return one.setPrevious !== undefined || this.#first === one
   }
