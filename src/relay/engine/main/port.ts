@@ -22,6 +22,7 @@ import {
 import { type SharedPlaces, newSharedPlaces } from '../../shared-places.ts'
 import type { ReceivedLines } from '../../access-log/access-lines.ts'
 import type { ListenerOrder } from '../orders.ts'
+import type { Slots } from '../shared/slot-pages.ts'
 import type { Figures } from './figures.ts'
 import type { ListeningBudget } from './listening-budget.ts'
 import {
@@ -31,7 +32,6 @@ import {
   type Spread,
   threadsOf,
 } from './open-sockets.ts'
-import type { Slots } from './slots.ts'
 import type { WorkerHandle } from './worker-handle.ts'
 
 /** What ports share. */

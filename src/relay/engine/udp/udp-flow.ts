@@ -1,7 +1,7 @@
+import { isOutOfResources } from '../../../util/usher-error.ts'
 import type { DropReason } from '../../counters.ts'
 import type { Choice } from '../../front.ts'
 import { Place } from '../../flow-ages.ts'
-import { isShortage, isUnreachable } from '../../flow-errors.ts'
 import { cooldownMs } from '../../listener-endpoints.ts'
 import type { Bind } from '../../relay.ts'
 import { errno, errnoName } from '../../../ffi/errno.ts'
@@ -324,3 +324,25 @@ const bytesOf = ({ incoming }: UdpShared, first: number, end: number): number =>
  */
 const isReportedLater = (result: number): boolean =>
   result === -errno.EMSGSIZE || result === -errno.ENOPROTOOPT || result === -errno.EPROTO
+
+/** EACCES: where it is forbidden (a `prohibit` route; a firewall's answer over IPv6). */
+const unreachable = new Set([
+  'ECONNREFUSED',
+  'EACCES',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'EHOSTDOWN',
+])
+
+/** Whether an errno name, of a flow's socket, says that the flow has to move to another endpoint. */
+const isUnreachable = (code: string): boolean => unreachable.has(code)
+
+/**
+ * EADDRINUSE, and EAGAIN of connect(2): every ephemeral port is taken, of which a flow needs
+ * one. ENOSPC: epoll watches as much as it may (epoll_ctl(2)).
+ */
+const shortages = new Set(['EADDRINUSE', 'EAGAIN', 'ENOSPC'])
+
+/** Whether it says that no socket can be had now, wherever the flow would go. */
+const isShortage = (code: string): boolean =>
+  shortages.has(code) || isOutOfResources(code)

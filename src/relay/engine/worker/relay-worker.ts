@@ -18,7 +18,7 @@ import type {
   WorkerSetup,
 } from '../orders.ts'
 import { Descriptors } from '../shared/descriptors.ts'
-import { monotonicClock } from '../shared/monotonic.ts'
+import { monotonicClock } from '../../../util/clock.ts'
 import { SharedEndpointState } from '../shared/shared-endpoint-state.ts'
 import { endpointCell, StatsPages } from '../shared/stats-pages.ts'
 import { WorkerSigns } from '../shared/worker-signs.ts'
