@@ -58,6 +58,8 @@ export class EventLoop {
   readonly #timers: LoopTimers[] = []
   readonly #afterTurn: (() => void)[] = []
   readonly #table = new EventTable<AnySource, unknown>()
+  /** When a timer may expire: before that none is asked. */
+  #due = 0
   /** Called once more. */
   #again: { readonly source: AnySource; readonly item: unknown }[] = []
   /** Events that `modify` could not ask for, by descriptor. */
@@ -167,7 +169,7 @@ export class EventLoop {
       this.#epoll,
       this.#events.address,
       mostEvents,
-      this.#again.length > 0 ? 0 : this.#wait(ms),
+      this.#wait(this.#again.length > 0 ? 0 : ms),
     )
     if (count < 0 && count !== -errno.EINTR) throw systemError('epoll_wait', count)
     const now = this.#readTime()
@@ -176,8 +178,7 @@ export class EventLoop {
     // First, so that after a time without the CPU nothing expires that has come about.
     this.#dispatch(count)
     this.#callAgain()
-    this.clock.run()
-    for (const timers of this.#timers) timers.run(now)
+    if (now >= this.#due) this.#runTimers(now)
     for (const callback of this.#afterTurn) callback()
     this.#throwUnhandled()
   }
@@ -235,11 +236,18 @@ export class EventLoop {
     for (const { source, item } of called) this.#call(source, item, 0)
   }
 
+  #runTimers(now: number): void {
+    this.clock.run()
+    for (const timers of this.#timers) timers.run(now)
+  }
+
   /** Milliseconds for epoll_wait; -1 for no limit. */
   #wait(ms: number): number {
     const { now } = this
-    let wait = Math.min(ms, this.clock.wait())
-    for (const timers of this.#timers) wait = Math.min(wait, timers.wait(now))
+    let timersWait = this.clock.wait()
+    for (const timers of this.#timers) timersWait = Math.min(timersWait, timers.wait(now))
+    this.#due = now + timersWait
+    const wait = Math.min(ms, timersWait)
     if (wait === Infinity) return -1
     // Timers count from the start of the turn, and handling it has taken a while.
     const left = wait > 0 ? wait - (this.#readTime() - now) : 0

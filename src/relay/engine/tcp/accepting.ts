@@ -447,9 +447,8 @@ class Prefaces implements EventSource<PrefaceClient> {
 
   /** As a timer of the loop: until the oldest has had its time. */
   wait(now: number): number {
-    for (const { acceptedAt } of this.#all)
-      return Math.max(0, acceptedAt + prefaceMs - now)
-    return Number.POSITIVE_INFINITY
+    const { first } = this.#all
+    return first === undefined ? Infinity : Math.max(0, first.acceptedAt + prefaceMs - now)
   }
 
   run(now: number): void {
