@@ -86,6 +86,6 @@ try {
   appendFileSync(history, `| ${cells.join(' | ')} |\n`)
   console.log(`\n${cells.join(' | ')}\nAdded to ${history}`)
 } finally {
-  execFileSync('git', ['worktree', 'remove', '--force', old])
   rmSync(work, { recursive: true, force: true })
+  git('worktree', 'prune')
 }

@@ -256,7 +256,7 @@ export class Dial<B extends Backend, Socket, Connection> {
     const left = this.#left
     const passedOver =
       left.size === 0 || tried === undefined
-        ? (tried ?? left)
+        ? (tried ?? (left.size === 0 ? undefined : left))
         : { has: (key: string) => left.has(key) || tried.has(key) }
     const endpoint = this.#service.capacity.pick(client, passedOver, this.choice.among)
     this.#isFull = endpoint === 'full'

@@ -124,6 +124,11 @@ export class ReceivedLines {
     return { listener: name, to: accessLog?.to ?? '', text: '', lines: 0, lost }
   }
 
+  forgetAllBut(listeners: ReadonlySet<string>): void {
+    for (const name of this.#byListener.keys())
+      if (!listeners.has(name)) this.#byListener.delete(name)
+  }
+
   /** A listener is gone, and its counters with it. */
   forget(listener: string): void {
     this.#byListener.delete(listener)

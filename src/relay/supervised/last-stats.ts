@@ -1,4 +1,3 @@
-import { cellsOf } from '../counters.ts'
 import { openFronts } from '../open-fronts.ts'
 import {
   bindKey,
@@ -17,9 +16,11 @@ import { addCounters, type PackedListener, unpackListener } from './packed-stats
 export class LastStats {
   /** By id; the same object as long as nothing has changed. */
   readonly #listeners = new Map<string, ListenerStats>()
+  /** Their totals, by `counterCell`. */
+  #totals = new Map<string, readonly number[]>()
   /** Of these the data plane that there is now has reported nothing yet. */
-  readonly #unreported = new Set<string>()
-  /** Counters of data planes that died, as last read; of listeners that there still are. */
+  #unreported: ReadonlyMap<string, RelayListener> = new Map()
+  /** Totals when the last data plane died; of listeners that were wanted then. */
   #base: ReadonlyMap<string, readonly number[]> = new Map()
   #whole: WholeStats
   #restarts = 0
@@ -29,46 +30,56 @@ export class LastStats {
     this.#whole = unusedOf(limit)
   }
 
-  /** What has changed in the data plane that there is now. */
+  /** What has changed in the data plane that there is now; a read that is given up leaves a part of it. */
   read({ listeners, gone, last, whole }: StatsPage): void {
-    for (const packed of listeners) this.#set(packed)
-    const left = last ? [...gone, ...this.#unreported] : gone
-    for (const id of left) {
-      this.#listeners.delete(id)
-      this.#unreported.delete(id)
+    for (const packed of listeners) {
+      const { id } = packed
+      const counters = addCounters(this.#base.get(id) ?? [], packed.counters)
+      this.#totals.set(id, counters)
+      this.#listeners.set(id, unpackListener({ ...packed, counters }))
     }
+    for (const id of gone) {
+      this.#listeners.delete(id)
+      this.#totals.delete(id)
+    }
+    if (last) this.#unreported = new Map()
     this.#whole = whole
   }
 
   /** The data plane has died; what it had open is gone. */
   died(wanted: readonly RelayListener[]): void {
-    const totals = (id: string): readonly number[] => {
-      const last = this.#listeners.get(id)
-      return last === undefined ? [] : addCounters(cellsOf(last.counters), [])
-    }
-    this.#base = new Map(wanted.map(({ id }) => [id, totals(id)]))
+    const before = this.#totals
+    const base = this.#base
+    this.#base = new Map(
+      wanted.map(({ id }) => [id, addCounters(before.get(id) ?? base.get(id) ?? [], [])]),
+    )
+    this.#unreported = new Map(wanted.map(spec => [spec.id, spec]))
     this.#listeners.clear()
-    for (const spec of wanted) this.#set(unserved(spec))
-    for (const { id } of wanted) this.#unreported.add(id)
+    this.#totals = new Map()
     this.#whole = unusedOf(this.#whole.fds.limit)
     this.#restarts += 1
   }
 
+  /** Undefined where the data plane has reported nothing of it. */
   countersOf(id: string): ListenerStats['counters'] | undefined {
     return this.#listeners.get(id)?.counters
   }
 
   /** Those of now, whatever follows. */
   stats(): RelayStats {
-    const listeners = [...this.#listeners.values()]
+    const reported = [...this.#listeners.values()]
+    const [base, unreported] = [this.#base, this.#unreported]
+    const listeners = {
+      *[Symbol.iterator]() {
+        yield* reported
+        const ids =
+          unreported.size === 0 ? undefined : new Set(reported.map(({ id }) => id))
+        for (const [id, spec] of unreported)
+          if (ids?.has(id) === false)
+            yield unpackListener({ ...unserved(spec), counters: base.get(id) ?? [] })
+      },
+    }
     return { ...this.#whole, listeners, restarts: this.#restarts }
-  }
-
-  #set(packed: PackedListener): void {
-    const { id } = packed
-    const counters = addCounters(this.#base.get(id) ?? [], packed.counters)
-    this.#listeners.set(id, unpackListener({ ...packed, counters }))
-    this.#unreported.delete(id)
   }
 }
 

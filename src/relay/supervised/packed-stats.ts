@@ -34,15 +34,17 @@ export const unpackListener = (packed: PackedListener): ListenerStats => {
   }
 }
 
-/** What was counted before and what has been counted since; of some there is only what is now. */
+/** What was counted before and what has been counted since; of gauges there is only what is now. */
 export const addCounters = (
   before: readonly number[],
   now: readonly number[],
-): readonly number[] =>
-  Array.from(
-    { length: Math.max(before.length, now.length) },
-    (_, cell) => (now[cell] ?? 0) + (gaugeCells.includes(cell) ? 0 : (before[cell] ?? 0)),
-  )
+): readonly number[] => {
+  if (before.length === 0) return now
+  const sums = [...before]
+  for (const cell of gaugeCells) if (cell < sums.length) sums[cell] = 0
+  for (const [cell, count] of now.entries()) sums[cell] = (sums[cell] ?? 0) + count
+  return sums
+}
 
 const isUsed = ({ active, failures, coolingDown, rttMs = 0 }: EndpointStats): boolean =>
   active > 0 || failures > 0 || coolingDown || rttMs > 0

@@ -290,10 +290,11 @@ export class SupervisedRelay implements Relay {
 
   /** Those of the connections that were open when its figures were read last. */
   #reportLostLines(): void {
+    const received = this.#accessLines
+    received.forgetAllBut(new Set(this.#wanted.map(({ name }) => name)))
     for (const spec of this.#wanted) {
-      if (spec.accessLog === undefined) continue
       const counters = this.#lastStats.countersOf(spec.id)
-      const lost = counters && this.#accessLines.lost(spec, counters)
+      const lost = counters && received.lost(spec, counters)
       if (lost) this.#deps.observer.accessLines?.(lost)
     }
   }

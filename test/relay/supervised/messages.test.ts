@@ -241,7 +241,7 @@ t.test('what parent and data plane tell each other', async t => {
         last,
         whole: { fds: { used: 1, limit: 2000 }, acceptPaused: true },
       })
-    const idsNow = () => [...known.stats().listeners].map(({ id }) => id)
+    const idsNow = () => [...known.stats().listeners].map(({ id }) => id).toSorted()
     read([busy, { ...busy, id: 'other' }])
     const before = known.stats()
     t.match(before, { fds: { used: 1, limit: 2000 }, acceptPaused: true, restarts: 0 })
@@ -258,7 +258,8 @@ t.test('what parent and data plane tell each other', async t => {
     read([busy])
     t.strictSame(idsNow(), [busy.id, 'new'], 'what it does not report is gone')
     const again = { accepted: 2, active: busy.counters.active, failed: { SC: 4 } }
-    t.match([...known.stats().listeners][0], { counters: again })
+    const busyNow = [...known.stats().listeners].find(({ id }) => id === busy.id)
+    t.match(busyNow, { counters: again })
     read([], ['new'])
     t.strictSame(idsNow(), [busy.id])
   })

@@ -448,7 +448,9 @@ class Prefaces implements EventSource<PrefaceClient> {
   /** As a timer of the loop: until the oldest has had its time. */
   wait(now: number): number {
     const { first } = this.#all
-    return first === undefined ? Infinity : Math.max(0, first.acceptedAt + prefaceMs - now)
+    return first === undefined
+      ? Infinity
+      : Math.max(0, first.acceptedAt + prefaceMs - now)
   }
 
   run(now: number): void {

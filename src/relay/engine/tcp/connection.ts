@@ -61,10 +61,6 @@ export const flag = {
   reset: 4096,
   /** Of a client: it has ended its side before its endpoint has answered. */
   leftUnanswered: 8192,
-  /** Of a client: one end of its connection is gone. */
-  halfClosed: 16_384,
-  /** Of a client: see `IdleLimits`. */
-  watched: 32_768,
 } as const
 
 /** The client's or the backend's socket of a connection, and the bytes that come by it. */
@@ -151,12 +147,25 @@ export type SocketAttempt = DialAttempt<WorkerBackend, number, Connection>
 /** One for all: their dials begin lists of their own. */
 const noAttempts: SocketAttempt[] = []
 
-/** What was seen of a connection at the last check for its idle limits. */
-export interface Watched {
+/** What `IdleLimits` knows of a connection. */
+export class Watched {
+  /** At the last check. */
   bytes: number
-  movedAt: number
-  /** Bytes the kernel had not delivered. */
-  unsent: number
+  /** The last check at which it had moved some. */
+  movedAt = -Infinity
+  /** Bytes that the kernel had not delivered then. */
+  unsent = 0
+  /** From when the idle limit of its ServicePort counts. */
+  since = 0
+  /** Since when one of its ends is gone. */
+  halfClosedAt: number | undefined = undefined
+  /** It is to end as soon as nothing moves, as long as it is connected to this endpoint. */
+  drainedFrom: WorkerBackend | undefined = undefined
+  drainedAt = 0
+
+  constructor(bytes: number) {
+    this.bytes = bytes
+  }
 }
 
 /** How a connection ended that did not end in order. */
@@ -210,8 +219,6 @@ export class Connection extends Timed implements Linked<Connection> {
   life: Life<Connection> | undefined = undefined
   /** For `IdleLimits`, where it is watched. */
   watched: Watched | undefined = undefined
-  /** It is to end as soon as nothing moves, as long as it is connected to this endpoint. */
-  drainedFrom: WorkerBackend | undefined = undefined
   /** While `delivering`: until when the other side may take to get what is left. */
   deliverUntil = 0
   /** How long it was waited for that last. */

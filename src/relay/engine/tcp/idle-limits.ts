@@ -1,13 +1,22 @@
 import { type Cut, idleBeforeCloseMs } from '../../cut.ts'
 import { Lifetimes, type Overdue } from '../../lifetimes.ts'
 import type { WorkerEnv } from '../worker/worker-backend.ts'
-import { type Connection, flag, type Side, type Watched } from './connection.ts'
+import { type Connection, flag, type Side, Watched } from './connection.ts'
 import type { SocketCalls } from './socket-calls.ts'
 import type { TcpService } from './tcp-service.ts'
 
 const longestTickMs = 1000
 /** Connections that may be kept though they are over. */
 const mostOver = 64
+
+/** For how long nothing may move on a connection, and since when that counts. */
+interface Limit {
+  readonly ms: number
+  readonly since: number
+  /** The one that could have sent. */
+  readonly side: Side
+  readonly isDrained: boolean
+}
 
 /**
  * Which connections have been idle for too long, or have lasted too long: looked at together, now and then, because a
@@ -17,11 +26,11 @@ export class IdleLimits {
   readonly #env: WorkerEnv
   readonly #sockets: SocketCalls
   /**
-   * Those that are over as soon as nothing moves on them for a time. They leave it when it is next gone
-   * through: nearly all are half-closed for a moment only.
+   * Those that have a `watched`, and some that are over: they leave it when there are many, as nearly all are
+   * half-closed for a moment only.
    */
-  readonly #watched: Connection[] = []
-  /** How many there may be until those that are over are left out. */
+  readonly #all: Connection[] = []
+  /** How many there may be until those that are over leave. */
   #most = mostOver
   readonly #lifetimes: Lifetimes<Connection>
   #tickMs: number
@@ -36,17 +45,17 @@ export class IdleLimits {
 
   begun(connection: Connection): void {
     const { ages, idleMs } = connection.service
+    const { now } = this.#env.loop
     if (idleMs > 0) {
       this.#tickMs = Math.min(this.#tickMs, tickOf(idleMs))
-      this.#watchFromNow(connection)
+      this.#watch(connection).since = now
     }
-    if (ages !== undefined)
-      this.#lifetimes.set(connection, ages.lifetimeMs, this.#env.loop.now)
+    if (ages !== undefined || connection.life !== undefined)
+      this.#lifetimes.set(connection, ages?.lifetimeMs, now)
   }
 
   /** The limits of its ServicePort are others now. */
   changed(connection: Connection): void {
-    this.#lifetimes.ended(connection)
     this.begun(connection)
   }
 
@@ -55,27 +64,23 @@ export class IdleLimits {
    * 14 500 connections in FIN_WAIT2).
    */
   halfClosed(connection: Connection): void {
-    const { client, watched } = connection
-    if (client.has(flag.halfClosed)) return
-    client.set(flag.halfClosed)
-    if (watched !== undefined) watched.movedAt = this.#env.loop.now
-    this.#watch(connection)
+    this.#watch(connection).halfClosedAt ??= this.#env.loop.now
   }
 
   /** It is over as soon as nothing moves on it. */
   drained(connection: Connection): void {
-    const { endpoint } = connection
-    if (connection.drainedFrom === endpoint) return
-    connection.drainedFrom = endpoint
-    this.#watchFromNow(connection)
+    const watched = this.#watch(connection)
+    if (watched.drainedFrom === connection.endpoint) return
+    watched.drainedFrom = connection.endpoint
+    watched.drainedAt = this.#env.loop.now
   }
 
   /** Of a ServicePort's that were drained only `cut` still are. */
   stillDrained(service: TcpService, cut: Pick<Cut, 'isIdleCut'> | undefined): void {
-    for (const connection of this.#watched) {
-      const { drainedFrom } = connection
-      if (drainedFrom === undefined || connection.service !== service) continue
-      if (cut?.isIdleCut(drainedFrom.key) !== true) connection.drainedFrom = undefined
+    for (const { watched, service: owner } of this.#all) {
+      if (watched?.drainedFrom === undefined || owner !== service) continue
+      if (cut?.isIdleCut(watched.drainedFrom.key) !== true)
+        watched.drainedFrom = undefined
     }
   }
 
@@ -99,67 +104,77 @@ export class IdleLimits {
    */
   *overdue(now: number): Generator<readonly [side: Side, isDrained: boolean]> {
     if (now < this.#nextCheck) return
-    this.#leaveOut()
-    for (const connection of this.#watched) {
+    for (const connection of this.#all) {
       this.#env.signs.beat()
-      if (connection.isEnded) continue
-      const watched = (connection.watched ??= seenOf(connection, now))
-      const limitMs = this.#limitOf(connection)
-      if (!this.#isIdle(connection, watched, limitMs)) continue
-      const { client, backend } = connection
-      const isDrained = hasDrained(connection) && limitMs === idleBeforeCloseMs
-      // That which has not ended could have sent.
-      const side = client.has(flag.ended) && !isDrained ? backend : client
-      yield [side, isDrained]
+      const { watched } = connection
+      if (connection.isEnded || watched === undefined) continue
+      const limit = this.#limitOf(connection, watched)
+      if (limit === undefined) connection.watched = undefined
+      else if (this.#isIdle(connection, watched, limit))
+        yield [limit.side, limit.isDrained]
     }
-    this.#nextCheck = this.#watched.length === 0 ? Infinity : now + this.#tickMs
+    this.#leave()
+    this.#nextCheck = this.#all.length === 0 ? Infinity : now + this.#tickMs
   }
 
-  #watchFromNow(connection: Connection): void {
-    connection.watched = seenOf(connection, this.#env.loop.now)
-    this.#watch(connection)
-  }
-
-  #watch(connection: Connection): void {
-    const { client } = connection
+  #watch(connection: Connection): Watched {
     this.#nextCheck = Math.min(this.#nextCheck, this.#env.loop.now + this.#tickMs)
-    if (client.has(flag.watched)) return
-    client.set(flag.watched)
-    this.#watched.push(connection)
-    if (this.#watched.length >= this.#most) this.#leaveOut()
+    if (connection.watched !== undefined) return connection.watched
+    connection.watched = new Watched(bytesOf(connection))
+    this.#all.push(connection)
+    if (this.#all.length >= this.#most) this.#leave()
+    return connection.watched
   }
 
-  /** In place: an array that is thrown away may keep what is in it for long. */
-  #leaveOut(): void {
-    const watched = this.#watched
+  /** Those that are over. In place: an array that is thrown away may keep what is in it for long. */
+  #leave(): void {
     let kept = 0
-    for (const connection of watched)
-      if (!connection.isEnded && this.#limitOf(connection) < Infinity) {
-        watched[kept] = connection
-        kept += 1
-      } else connection.client.unset(flag.watched)
-    watched.length = kept
+    for (const connection of this.#all) {
+      if (connection.isEnded || connection.watched === undefined) continue
+      this.#all[kept] = connection
+      kept += 1
+    }
+    this.#all.length = kept
     this.#most = Math.max(mostOver, 2 * kept)
   }
 
-  /** Milliseconds in which something has to move; Infinity: any time will do. */
-  #limitOf(connection: Connection): number {
-    const { service, client, backend } = connection
-    const { idleMs } = service
-    let limitMs = idleMs > 0 ? idleMs : Infinity
-    if (hasDrained(connection)) limitMs = Math.min(limitMs, idleBeforeCloseMs)
-    if (!client.has(flag.halfClosed)) return limitMs
+  /** The one that is reached first if nothing moves; undefined: it has none any more. */
+  #limitOf(connection: Connection, watched: Watched): Limit | undefined {
+    const { client, endpoint, service } = connection
+    const { since, drainedFrom, drainedAt } = watched
+    const limits = [this.#halfCloseLimit(connection, watched)]
+    if (service.idleMs > 0)
+      limits.push({ ms: service.idleMs, since, side: client, isDrained: false })
+    // It may have gone on to another endpoint, as after an early close.
+    if (drainedFrom !== undefined && drainedFrom === endpoint) {
+      const ms = idleBeforeCloseMs
+      limits.push({ ms, since: drainedAt, side: client, isDrained: true })
+    }
+    return limits.reduce((first, other) =>
+      other === undefined || (first && dueOf(first, watched) <= dueOf(other, watched))
+        ? first
+        : other,
+    )
+  }
+
+  #halfCloseLimit(
+    { client, backend, service }: Connection,
+    { halfClosedAt }: Watched,
+  ): Limit | undefined {
+    if (halfClosedAt === undefined) return undefined
     // Of one that was reset, and is not read, only the time of the relay counts.
     const isReset = client.has(flag.reset) || backend.has(flag.reset)
     const ofRoute = isReset ? undefined : service.ages?.idleMs
-    return Math.min(limitMs, ofRoute ?? this.#env.limits.halfCloseTimeout)
+    const ms = ofRoute ?? this.#env.limits.halfCloseTimeout
+    const side = client.has(flag.ended) ? backend : client
+    return { ms, since: halfClosedAt, side, isDrained: false }
   }
 
   /**
    * Nothing was read for long, but megabytes may still be on their way from the kernel to
    * a slow reader: what it has left to send is looked at half-way and at the end.
    */
-  #isIdle(connection: Connection, watched: Watched, limitMs: number): boolean {
+  #isIdle(connection: Connection, watched: Watched, limit: Limit): boolean {
     const { now } = this.#env.loop
     const bytes = bytesOf(connection)
     // Dialling and delivering have limits of their own: an idle time begins after them.
@@ -170,13 +185,13 @@ export class IdleLimits {
       watched.unsent = 0
       return false
     }
-    const idle = now - watched.movedAt
-    if (idle < limitMs / 2) return false
+    const left = dueOf(limit, watched) - now
+    if (left > limit.ms / 2) return false
     const unsent = this.#unsent(connection.client) + this.#unsent(connection.backend)
     const isMoving = unsent < watched.unsent
     watched.unsent = unsent
     if (isMoving) watched.movedAt = now
-    return !isMoving && idle >= limitMs
+    return !isMoving && left <= 0
   }
 
   /** What was read from a side and is held, and what its peer has not acknowledged. */
@@ -185,15 +200,8 @@ export class IdleLimits {
   }
 }
 
-/** It may have gone on to another endpoint, as after an early close. */
-const hasDrained = ({ drainedFrom, endpoint }: Connection): boolean =>
-  drainedFrom !== undefined && drainedFrom === endpoint
-
-const seenOf = (connection: Connection, now: number): Watched => ({
-  bytes: bytesOf(connection),
-  movedAt: now,
-  unsent: 0,
-})
+const dueOf = ({ ms, since }: Limit, { movedAt }: Watched): number =>
+  Math.max(since, movedAt) + ms
 
 const tickOf = (shortestMs: number): number =>
   Math.max(10, Math.min(longestTickMs, shortestMs / 8))

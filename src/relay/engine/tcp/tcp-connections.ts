@@ -93,7 +93,7 @@ export class TcpConnections implements EventSource<Side> {
     env.loop.addTimers({
       wait: now => idleLimits.wait(now),
       run: now => {
-        // It is asked in each turn.
+        // Another's timer may be due.
         if (idleLimits.wait(now) > 0) return
         this.#endIdle(now)
         this.#endAged(now)

@@ -21,7 +21,6 @@ export interface FlowSocket extends ReplySocket {
   readonly flows: FlowTable<UdpFlow>
 }
 
-const none: ReadonlySet<string> = new Set()
 const mostInterrupts = 3
 
 /**
@@ -177,14 +176,14 @@ export class UdpFlow
   move(first?: WorkerBackend): 'moved' | DropReason {
     for (let retries = 0; ; retries += 1) {
       this.#disconnect()
-      const tried = this.#refusedBy ?? none
+      const tried = this.#refusedBy
       const { balancer } = this.#service
       const backend =
         (retries === 0 ? first : undefined) ??
         balancer.pick(this.client, tried, this.choice.among)
       if (backend === undefined) {
         this.close()
-        if (tried.size === 0) return 'no-endpoint'
+        if (tried === undefined) return 'no-endpoint'
         this.#service.allFailed()
         return 'refused'
       }
