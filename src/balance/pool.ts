@@ -1,6 +1,8 @@
 /** Keys of endpoints. */
 export type KeySet = Pick<ReadonlySet<string>, 'has'>
 
+export const noKeys: ReadonlySet<string> = new Set()
+
 /** An endpoint, told apart by its key. Those of a higher tier are for when the lower ones fail. */
 export interface Tiered {
   readonly key: string

@@ -6,7 +6,7 @@ import type { GiveUpCause } from './retry-plan.ts'
 import type { EndpointPlaces } from './shared-places.ts'
 
 /** Who dials for connections of a kind: its sockets, timers and descriptors. */
-export interface Dialler<B extends Backend, Socket, Connection> {
+export interface Dialler<B extends Backend, Connection> {
   readonly limits: Pick<RelayLimits, 'dialLadder'>
   readonly random: () => number
   readonly fds: { take(count: number): boolean; release(count: number): void }
@@ -20,8 +20,8 @@ export interface Dialler<B extends Backend, Socket, Connection> {
   setTimer(connection: Connection, ms: number): void
   clearTimer(connection: Connection): void
   /** Starts an attempt; what comes of it goes to `Dial.won` or `Dial.lost`. */
-  connect(attempt: DialAttempt<B, Socket, Connection>): void
-  close(socket: Socket): void
+  connect(attempt: DialAttempt<B, Connection>): void
+  close(fd: number): void
   /** Whether the client has ended its side, and has sent nothing. */
   hasLeft(connection: Connection): boolean
   /** No endpoint could be connected to, or (`CC`) the client did not wait for it. */
@@ -35,13 +35,14 @@ export interface AttemptOwner<Own> {
 }
 
 /** One dial attempt, for the record too. */
-export class DialAttempt<B extends Backend, Socket, Connection> {
+export class DialAttempt<B extends Backend, Connection> {
   readonly connection: Connection
   /** Undefined when it is settled: events of its socket are not for the dial then. */
-  dial: AttemptOwner<DialAttempt<B, Socket, Connection>> | undefined
+  dial: AttemptOwner<DialAttempt<B, Connection>> | undefined
   readonly backend: B
   readonly startedAt: number
-  socket: Socket | undefined = undefined
+  /** A descriptor, or the negative errno of a connect that failed at once. */
+  socket: number | undefined = undefined
   /** It is connected, and has been asked for TLS. */
   hasAskedTls = false
   /** Where it has taken a place. */
@@ -55,7 +56,7 @@ export class DialAttempt<B extends Backend, Socket, Connection> {
 
   constructor(
     connection: Connection,
-    dial: AttemptOwner<DialAttempt<B, Socket, Connection>>,
+    dial: AttemptOwner<DialAttempt<B, Connection>>,
     backend: B,
     now: number,
   ) {
@@ -69,10 +70,7 @@ export class DialAttempt<B extends Backend, Socket, Connection> {
 
 /** For the record of a connection: plain data. */
 export const attemptRecords = (
-  attempts: readonly Pick<
-    DialAttempt<Backend, unknown, unknown>,
-    'backend' | 'result' | 'ms'
-  >[],
+  attempts: readonly Pick<DialAttempt<Backend, unknown>, 'backend' | 'result' | 'ms'>[],
 ): readonly Attempt[] =>
   attempts.map(({ backend, result, ms }) => ({ endpoint: backend.key, result, ms }))
 
@@ -82,24 +80,21 @@ export const attemptRecords = (
  * The connection has paid for one descriptor of the backend's side; attempts that overlap pay
  * for themselves and are left out while there are none to spare.
  */
-export class Attempts<B extends Backend, Socket, Connection> {
-  readonly #dialler: Dialler<B, Socket, Connection>
-  #all: DialAttempt<B, Socket, Connection>[]
+export class Attempts<B extends Backend, Connection> {
+  readonly #dialler: Dialler<B, Connection>
+  #all: DialAttempt<B, Connection>[]
   /** Under way. */
   #pending = 0
   /** Descriptors taken beyond the one that the connection has paid for. */
   #extraFds = 0
 
-  constructor(
-    dialler: Dialler<B, Socket, Connection>,
-    before: DialAttempt<B, Socket, Connection>[],
-  ) {
+  constructor(dialler: Dialler<B, Connection>, before: DialAttempt<B, Connection>[]) {
     this.#dialler = dialler
     this.#all = before
   }
 
   /** For the record; those of the connection's dials before this one come first. */
-  get all(): DialAttempt<B, Socket, Connection>[] {
+  get all(): DialAttempt<B, Connection>[] {
     return this.#all
   }
 
@@ -115,7 +110,7 @@ export class Attempts<B extends Backend, Socket, Connection> {
   /** False: there is no descriptor for it; its place is given back. */
   begin(
     connection: Connection,
-    owner: AttemptOwner<DialAttempt<B, Socket, Connection>>,
+    owner: AttemptOwner<DialAttempt<B, Connection>>,
     backend: B,
   ): boolean {
     const dialler = this.#dialler
@@ -136,7 +131,7 @@ export class Attempts<B extends Backend, Socket, Connection> {
   }
 
   /** Notes how one has ended whose socket is closed, or connected; gives back what it had taken. */
-  settle(attempt: DialAttempt<B, Socket, Connection>, result: string): void {
+  settle(attempt: DialAttempt<B, Connection>, result: string): void {
     attempt.dial = undefined
     attempt.result = result
     attempt.ms = this.#dialler.now() - attempt.startedAt

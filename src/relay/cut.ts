@@ -1,3 +1,4 @@
+import { noKeys } from '../balance/pool.ts'
 import type { DrainClose, RelayListener } from './relay.ts'
 
 /**
@@ -19,8 +20,6 @@ export interface Cut {
 }
 
 export const drainedDetail = 'drained by an operator'
-
-const noKeys: ReadonlySet<string> = new Set()
 
 /** `before`: as it was, if it was there. Undefined: there is nothing to be done. */
 export const cutOf = (spec: RelayListener, before?: RelayListener): Cut | undefined => {

@@ -1,7 +1,7 @@
-import type { KeySet } from '../balance/pool.ts'
+import { type KeySet, noKeys } from '../balance/pool.ts'
 import { isOutOfResources } from '../util/usher-error.ts'
 import { Attempts, type DialAttempt, type Dialler } from './attempts.ts'
-import { noKeys, unservedKeys } from './early-close.ts'
+import { unservedKeys } from './early-close.ts'
 import type { Choice, Backend } from './front.ts'
 import { type ListenerEndpoints, cooldownMs } from './listener-endpoints.ts'
 import { type NextStep, RetryPlan } from './retry-plan.ts'
@@ -28,11 +28,11 @@ interface Hold {
  * Dials for one accepted connection: carries out what its RetryPlan says, whatever the relay
  * dials with. Independent of accepting and of every other dial.
  */
-export class Dial<B extends Backend, Socket, Connection> {
+export class Dial<B extends Backend, Connection> {
   readonly connection: Connection
   readonly choice: Choice<B>
-  readonly #attempts: Attempts<B, Socket, Connection>
-  readonly #dialler: Dialler<B, Socket, Connection>
+  readonly #attempts: Attempts<B, Connection>
+  readonly #dialler: Dialler<B, Connection>
   readonly #service: ListenerEndpoints<B>
   #startedAt: number
   /** Where the attempts of its plan begin. */
@@ -52,11 +52,11 @@ export class Dial<B extends Backend, Socket, Connection> {
   #isOneTooMany = false
 
   constructor(
-    dialler: Dialler<B, Socket, Connection>,
+    dialler: Dialler<B, Connection>,
     connection: Connection,
     service: ListenerEndpoints<B>,
     choice: Choice<B>,
-    attempts: DialAttempt<B, Socket, Connection>[] = [],
+    attempts: DialAttempt<B, Connection>[] = [],
   ) {
     this.#dialler = dialler
     this.connection = connection
@@ -69,7 +69,7 @@ export class Dial<B extends Backend, Socket, Connection> {
   }
 
   /** Those of the connection's dials before this one come first. */
-  get attempts(): DialAttempt<B, Socket, Connection>[] {
+  get attempts(): DialAttempt<B, Connection>[] {
     return this.#attempts.all
   }
 
@@ -156,7 +156,7 @@ export class Dial<B extends Backend, Socket, Connection> {
   }
 
   /** An attempt that is under way has connected: the dial is over. */
-  won(attempt: DialAttempt<B, Socket, Connection>): void {
+  won(attempt: DialAttempt<B, Connection>): void {
     const client = this.#dialler.clientOf(this.connection)
     const { counters } = this.#service
     const since = this.#hold?.since
@@ -168,7 +168,7 @@ export class Dial<B extends Backend, Socket, Connection> {
   }
 
   /** An attempt that is under way has failed, and its socket is closed; `code`: an errno's name. */
-  lost(attempt: DialAttempt<B, Socket, Connection>, code: string): void {
+  lost(attempt: DialAttempt<B, Connection>, code: string): void {
     const { backend } = attempt
     this.#lastError = `${code} from ${backend.key}`
     // Made first: it has to know of the attempt.

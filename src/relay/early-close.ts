@@ -1,3 +1,4 @@
+import { noKeys } from '../balance/pool.ts'
 import type { Choice, Backend } from './front.ts'
 import type { ListenerEndpoints } from './listener-endpoints.ts'
 import { isCancelRequest } from './postgres.ts'
@@ -153,5 +154,3 @@ export const unservedKeys = (attempts: readonly Attempt[]): ReadonlySet<string> 
   if (attempts.length === 0) return noKeys
   return new Set(attempts.filter(hasNotServed).map(({ backend }) => backend.key))
 }
-
-export const noKeys: ReadonlySet<string> = new Set()

@@ -7,6 +7,7 @@ import {
 } from '../balance/replies.ts'
 import { afterAnswer, afterUnserved, isInDoubt } from '../balance/doubts.ts'
 import { hashText } from '../balance/hash-text.ts'
+import { noKeys } from '../balance/pool.ts'
 import { noCooldown } from '../balance/cooldown.ts'
 import type { ConnectionAges, RetryOptions } from '../model/traffic.ts'
 import type { AddressRanges } from '../util/address-ranges.ts'
@@ -42,7 +43,6 @@ const firstBytesWithinMs = 1000
 
 /** Most listeners have none: one for all of them. */
 const none: ReadonlyMap<string, never> = new Map<string, never>()
-const noKeys: ReadonlySet<string> = new Set()
 
 /** Whether connections count that endpoints accept and do not serve, or flows that have no reply. */
 export const countsUnserved = ({ protocol, retry }: RelayListener): boolean =>

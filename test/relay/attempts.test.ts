@@ -21,15 +21,15 @@ const backendOf = (key: string): Backend & { places: EndpointPlaces } => ({
 t.test('an attempt for which there is no descriptor gives its place back', async t => {
   const fds = { left: 1, take: (n: number) => fds.left >= n && (fds.left -= n) >= 0 }
   const release = (n: number): void => void (fds.left += n)
-  const begun: DialAttempt<Backend, number, string>[] = []
-  const dialler: Partial<Dialler<Backend, number, string>> = {
+  const begun: DialAttempt<Backend, string>[] = []
+  const dialler: Partial<Dialler<Backend, string>> = {
     limits: { dialLadder: [100] },
     fds: { ...fds, take: n => fds.take(n), release },
     now: () => 0,
     connect: attempt => void begun.push(attempt),
     close: () => {},
   }
-  const attempts = new Attempts(dialler as Dialler<Backend, number, string>, [])
+  const attempts = new Attempts(dialler as Dialler<Backend, string>, [])
   const backends = ['a', 'b', 'c'].map(backendOf)
   const isBegun = backends.map(backend => {
     backend.places.take(1)

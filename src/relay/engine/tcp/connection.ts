@@ -141,8 +141,8 @@ export class Side {
   }
 }
 
-/** One dial attempt; its socket is a descriptor, or the negative errno of a connect that failed at once. */
-export type SocketAttempt = DialAttempt<WorkerBackend, number, Connection>
+/** One dial attempt of a connection. */
+export type SocketAttempt = DialAttempt<WorkerBackend, Connection>
 
 /** One for all: their dials begin lists of their own. */
 const noAttempts: SocketAttempt[] = []
@@ -194,7 +194,7 @@ export class Connection extends Timed implements Linked<Connection> {
   /** Where it is connected to. */
   endpoint: WorkerBackend | undefined = undefined
   /** While `dialling`. */
-  dial: Dial<WorkerBackend, number, Connection> | undefined = undefined
+  dial: Dial<WorkerBackend, Connection> | undefined = undefined
   /** Its endpoint is to be asked for TLS before anything else. */
   asksTls = false
   /** Where the client has dialled, if a proxy has said so. */

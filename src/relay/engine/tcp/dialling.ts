@@ -40,7 +40,7 @@ const fullQueueMs = 20
 
 /** Dials for accepted connections: what `Dial` asks for, by system calls and events. */
 export class Dialling
-  implements EventSource<SocketAttempt>, Dialler<WorkerBackend, number, Connection>
+  implements EventSource<SocketAttempt>, Dialler<WorkerBackend, Connection>
 {
   readonly limits: RelayLimits
   readonly random: () => number
