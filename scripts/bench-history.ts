@@ -11,7 +11,9 @@ import {
 import { cpus, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { ratiosByRound, spreadOf } from '../bench/record/statistics.ts'
+import { comparisonOf } from '../bench/record/compare.ts'
+import { parseRecord } from '../bench/record/json.ts'
+import type { ScenarioRecord } from '../bench/record/record.ts'
 
 /**
  * `npm run bench:history [-- --rounds 15]`: what a connection and a request cost beside an old build of Usher, and
@@ -28,33 +30,12 @@ const run = (program: string, args: readonly string[], cwd = '.'): void =>
 const git = (...args: string[]): string =>
   execFileSync('git', args, { encoding: 'utf8' }).trim()
 
-interface Outcome {
-  readonly target: string
-  /** -1: to warm up. */
-  readonly round: number
-  readonly sample?: { readonly figures: Readonly<Record<string, number>> }
-}
-
-interface Recorded {
-  readonly scenarios: readonly {
-    readonly name: string
-    readonly outcomes: readonly Outcome[]
-  }[]
-}
-
-/** CPU time of the proxy, by round. */
-const costsOf = (outcomes: readonly Outcome[], target: string): number[] => {
-  const costs: number[] = []
-  for (const { target: of, round, sample } of outcomes)
-    if (of === target && round >= 0) costs[round] = sample?.figures['cost'] ?? NaN
-  return costs
-}
-
-const ratio = (outcomes: readonly Outcome[], target: string): string => {
-  const ratios = ratiosByRound(costsOf(outcomes, 'usher'), costsOf(outcomes, target))
-  const spread = spreadOf(ratios.filter(one => !Number.isNaN(one)))
-  if (spread === undefined) return '-'
-  const [median, min, max] = [spread.median, spread.min, spread.max].map(one =>
+/** CPU time of the proxy beside that of `target`. */
+const ratio = (scenario: ScenarioRecord | undefined, target: string): string => {
+  const cost = { name: 'cost', better: 'lower' } as const
+  const found = scenario && comparisonOf(scenario, cost, 'usher', target)
+  if (found === undefined) return '-'
+  const [median, min, max] = [found.median, found.min, found.max].map(one =>
     one.toFixed(2),
   )
   return `${median} (${min} to ${max})`
@@ -75,10 +56,10 @@ try {
   const output = ['--output', results]
   run('node', ['dist/cli/main.js', 'bench', ...flags, ...baseline, ...length, ...output])
   const json = readdirSync(results).find(name => name.endsWith('.json')) ?? ''
-  const record = JSON.parse(readFileSync(join(results, json), 'utf8')) as Recorded
+  const record = parseRecord(readFileSync(join(results, json), 'utf8'), json)
   const ratios = scenarios.flatMap(scenario => {
     const found = record.scenarios.find(({ name }) => name === scenario)
-    return ['baseline', 'haproxy'].map(target => ratio(found?.outcomes ?? [], target))
+    return ['baseline', 'haproxy'].map(target => ratio(found, target))
   })
   const day = new Date().toISOString().slice(0, 10)
   const cells = [day, commit, ...ratios, cpus()[0]?.model ?? '']

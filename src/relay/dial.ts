@@ -56,7 +56,7 @@ export class Dial<B extends Backend, Connection> {
     connection: Connection,
     service: ListenerEndpoints<B>,
     choice: Choice<B>,
-    attempts: DialAttempt<B, Connection>[] = [],
+    attempts: DialAttempt<B, Connection>[],
   ) {
     this.#dialler = dialler
     this.connection = connection
@@ -254,10 +254,7 @@ export class Dial<B extends Backend, Connection> {
   #pick(tried?: ReadonlySet<string>): B | undefined {
     const client = this.#dialler.clientOf(this.connection)
     const left = this.#left
-    const passedOver =
-      left.size === 0 || tried === undefined
-        ? (tried ?? (left.size === 0 ? undefined : left))
-        : { has: (key: string) => left.has(key) || tried.has(key) }
+    const passedOver = left.size === 0 ? tried : eitherOf(left, tried)
     const endpoint = this.#service.capacity.pick(client, passedOver, this.choice.among)
     this.#isFull = endpoint === 'full'
     return endpoint === 'full' ? undefined : endpoint
@@ -361,6 +358,9 @@ export class Dial<B extends Backend, Connection> {
     )
   }
 }
+
+const eitherOf = (one: KeySet, other: KeySet | undefined): KeySet =>
+  other === undefined ? one : { has: key => one.has(key) || other.has(key) }
 
 const unservedDetail = ({ size }: ReadonlySet<string>): string =>
   size === 0 ? 'no endpoint answered' : 'each endpoint closed early or had no answer'
