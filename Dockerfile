@@ -13,7 +13,8 @@ FROM ${NODE_IMAGE} AS build
 WORKDIR /usher
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci --ignore-scripts
-COPY tsconfig.json tsconfig.build.json tsconfig.bench.json ./
+COPY tsconfig.json ./
+COPY scripts ./scripts
 COPY src ./src
 COPY bench ./bench
 RUN npm run build \
@@ -50,7 +51,7 @@ COPY --from=program /usher ./
 # Enough for the sidecar, and for all that listens on ports from 1024 up.
 USER 65532:65532
 # No HEALTHCHECK: Kubernetes doesn't use it, and has /livez and /healthz.
-ENTRYPOINT ["node", "/usher/dist/cli/main.js"]
+ENTRYPOINT ["node", "/usher/dist/usher.js"]
 CMD ["run"]
 
 FROM ${NODE_IMAGE} AS tools
@@ -69,5 +70,5 @@ WORKDIR /usher
 COPY --from=program /usher ./
 # What captures traffic runs as root with a few capabilities: deploy/kubernetes.
 USER 65532:65532
-ENTRYPOINT ["node", "/usher/dist/cli/main.js"]
+ENTRYPOINT ["node", "/usher/dist/usher.js"]
 CMD ["run"]

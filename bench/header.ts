@@ -1,5 +1,5 @@
 import { availableParallelism, cpus, release, totalmem, type } from 'node:os'
-import { version } from '#usher/cli/version'
+import { version } from '../src/cli/version.ts'
 import type { Plan } from './measure.ts'
 import type { Machine, RunRecord } from './record/record.ts'
 import type { Setup } from './setup.ts'

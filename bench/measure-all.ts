@@ -1,4 +1,4 @@
-import { systemClock } from '#usher/util/clock'
+import { systemClock } from '../src/util/clock.ts'
 import type { Header } from './header.ts'
 import { expectedSeconds, measureScenario, messageOf, type Plan } from './measure.ts'
 import { Progress } from './progress.ts'

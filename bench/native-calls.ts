@@ -1,5 +1,5 @@
-import { structLayout, type StructLayout } from '#usher/ffi/struct-layout'
-import { loadSyscalls, type Syscalls } from '#usher/ffi/syscalls'
+import { structLayout, type StructLayout } from '../src/ffi/struct-layout.ts'
+import { loadSyscalls, type Syscalls } from '../src/ffi/syscalls.ts'
 
 /* All that the bench takes of the Linux relay: the calls by which UDP load keeps up with it. */
 export {
@@ -12,12 +12,12 @@ export {
   SOCK_NONBLOCK,
   SOL_SOCKET,
   SO_RCVBUF,
-} from '#usher/ffi/constants'
-export { errno, errnoName, systemError } from '#usher/ffi/errno'
-export { EventLoop, type EventSource } from '#usher/relay/engine/event-loop'
-export { readSockaddr, writeSockaddr } from '#usher/relay/engine/sockaddr'
-export { iovec, msghdr, sockaddrSize } from '#usher/ffi/struct-layout'
-export { type NativeMemory, type Syscalls, loadSyscalls } from '#usher/ffi/syscalls'
+} from '../src/ffi/constants.ts'
+export { errno, errnoName, systemError } from '../src/ffi/errno.ts'
+export { EventLoop, type EventSource } from '../src/relay/engine/event-loop.ts'
+export { readSockaddr, writeSockaddr } from '../src/relay/engine/sockaddr.ts'
+export { iovec, msghdr, sockaddrSize } from '../src/ffi/struct-layout.ts'
+export { type NativeMemory, type Syscalls, loadSyscalls } from '../src/ffi/syscalls.ts'
 
 /** What the Linux relay, and a UDP generator and echo that can keep up with it, need. */
 export interface NativeCalls {

@@ -1,5 +1,5 @@
-import { aligned, columnWidths } from '#usher/cli/columns'
-import { UsageError } from '#usher/config/usage-error'
+import { aligned, columnWidths } from '../src/cli/columns.ts'
+import { UsageError } from '../src/config/usage-error.ts'
 import type { Plan } from './measure.ts'
 import { scenarios } from './scenarios/all.ts'
 import type { Scenario } from './scenarios/scenario.ts'

@@ -1,4 +1,4 @@
-import type { Clock } from '#usher/util/clock'
+import type { Clock } from '../src/util/clock.ts'
 
 /** Where progress is written; `process.stderr` satisfies it. */
 export interface Screen {

@@ -1,4 +1,4 @@
-import { UsageError } from '#usher/config/usage-error'
+import { UsageError } from '../src/config/usage-error.ts'
 import { groups, type Scenario } from './scenarios/scenario.ts'
 import type { Target } from './targets/target.ts'
 

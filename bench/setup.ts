@@ -1,5 +1,5 @@
-import type { Io } from '#usher/cli/io'
-import type { OptionsOf } from '#usher/config/options'
+import type { Io } from '../src/cli/io.ts'
+import type { OptionsOf } from '../src/config/options.ts'
 import type { Topology } from './topology/topology.ts'
 
 /** What `usher bench` was called with. */

@@ -35,7 +35,7 @@ const defaults = { targets, only, rounds: '3', seconds: '2' }
 /** The machine ends by itself soon after. */
 const mostSeconds = 450
 const output = 'results'
-const program = fileURLToPath(new URL('../dist/cli/main.js', import.meta.url))
+const program = fileURLToPath(new URL('../dist/usher.js', import.meta.url))
 const outputThere = '/mnt/results'
 
 const main = async (argv: readonly string[]): Promise<number> => {

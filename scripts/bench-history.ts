@@ -54,7 +54,7 @@ try {
   const baseline = ['--baseline', `node ${join(old, 'dist/cli/main.js')}`]
   const length = ['--pin', '--rounds', values.rounds, '--seconds', '2']
   const output = ['--output', results]
-  run('node', ['dist/cli/main.js', 'bench', ...flags, ...baseline, ...length, ...output])
+  run('node', ['dist/usher.js', 'bench', ...flags, ...baseline, ...length, ...output])
   const json = readdirSync(results).find(name => name.endsWith('.json')) ?? ''
   const record = parseRecord(readFileSync(join(results, json), 'utf8'), json)
   const ratios = scenarios.flatMap(scenario => {

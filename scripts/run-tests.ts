@@ -8,7 +8,7 @@ import { processesOf } from './tests/processes.ts'
 import { type FileResult, runTestProcess } from './tests/run-test-process.ts'
 import { chooseTestSandbox } from './tests/test-sandbox.ts'
 import { sumLine, textOfFile, textOfRun } from './tests/texts.ts'
-import { bundleForTests } from './tests/usher-bundle.ts'
+import { packForTests } from './tests/pack-for-tests.ts'
 
 /**
  * `npm test`: all test files, in few processes; a line for each file when its process ends, what
@@ -44,7 +44,7 @@ const known = values.known === undefined ? {} : readKnownFailures(values.known)
 const processes = processesOf(positionals.length > 0 ? positionals : ['test'])
 
 // A run that a test of this one has started finds all of it there.
-if (process.env['USHER_TEST_PROGRAM'] === undefined) {
+if (process.env['USHER_TEST_LOOPBACK'] === undefined) {
   const sources = ['src', 'bench', 'scripts', 'test'].flatMap(folder =>
     readdirSync(folder, { recursive: true, encoding: 'utf8' })
       .filter(name => name.endsWith('.ts'))
@@ -52,7 +52,7 @@ if (process.env['USHER_TEST_PROGRAM'] === undefined) {
   )
   await compile(sources)
   await packTap()
-  Object.assign(process.env, await bundleForTests())
+  Object.assign(process.env, await packForTests())
 }
 const { sandbox, why } = await chooseTestSandbox()
 if (why !== '')

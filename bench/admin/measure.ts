@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { startApiServer } from '../control/api-server.ts'
 import type { ControlOptions } from '../control/options.ts'
 import { startUsher, unixNow, type UsherProcess } from '../control/usher.ts'
-import { programBeside, startChild } from '../process/child.ts'
+import { benchProgram, startChild } from '../process/child.ts'
 import { nodeObject } from '../../test/support/api-server/builders.ts'
 import { freeTcpPort } from '../../test/support/ports.ts'
 import type { CrowdQuestion } from './crowd-main.ts'
@@ -37,7 +37,7 @@ const healthzEveryMs = 20
 const answerWithinMs = 10_000
 /** The observer reports every 50 ms. */
 const reportedMs = 150
-const program = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url))
+const program = fileURLToPath(new URL('../../dist/usher.js', import.meta.url))
 
 /** What it costs to look at an Usher with many Services, and whether probes get in beside a crowd. */
 export const measureAdmin = async (
@@ -73,7 +73,7 @@ export const measureAdmin = async (
     }
     say('admin: /healthz alone')
     const alone = await askHealthz(healthz, signal)
-    const crowd = startChild(programBeside(import.meta.url, 'crowd-main'))
+    const crowd = startChild(benchProgram('admin/crowd-main'))
     closers.push(() => crowd.stop())
     const question: CrowdQuestion = {
       servers: [

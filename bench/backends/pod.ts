@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { programBeside, startChild } from '../process/child.ts'
+import { benchProgram, startChild } from '../process/child.ts'
 import { processTree } from '../process/usage.ts'
 import type { PodPorts } from '../services.ts'
 import type { Place } from '../topology/topology.ts'
@@ -39,7 +39,7 @@ export interface PodOptions {
 
 /** Starts the backends of one pod. Rejects with the reason when they don't serve. */
 export const startPod = async (place: Place, options: PodOptions): Promise<Pod> => {
-  const child = startChild(programBeside(import.meta.url, 'main'), [
+  const child = startChild(benchProgram('backends/main'), [
     ...place.enter,
     ...keepingMemory,
   ])

@@ -1,18 +1,14 @@
 import { createSocket } from 'node:dgram'
 import { existsSync } from 'node:fs'
 import { Worker } from 'node:worker_threads'
+import { programFile } from '../../src/util/own-files.ts'
 import { nativeCalls } from '../native-calls.ts'
 
 /** The kernel gives less where net.core.rmem_max says so. */
 const receiveBuffer = 4 * 1024 * 1024
 
 /** Compiled, as a thread of TypeScript takes a second to start. */
-const echoThread = new URL(
-  import.meta.url.endsWith('.ts')
-    ? '../../dist/bench/backends/udp-thread-main.js'
-    : './udp-thread-main.js',
-  import.meta.url,
-)
+const echoThread = programFile('bench-backends-udp-thread-main')
 
 /**
  * Sends each datagram back to where it came from: many at once in a thread of its own,

@@ -1,4 +1,4 @@
-import { type Child, programBeside, startChild } from '../process/child.ts'
+import { type Child, benchProgram, startChild } from '../process/child.ts'
 import { joining, makeCgroup, removeCgroup, cgroupProblem } from '../process/cgroup.ts'
 import { messageOf } from '../measure.ts'
 import type { ChangesDone, DeadDone, FirstDone, LedQuestion } from './protocol.ts'
@@ -55,7 +55,7 @@ const roundOf = async ({ services, endpoints, changes }: LedWish) => {
   const cgroup = await makeCgroup()
   // Not `ip netns exec`, behind which /sys has no cgroups.
   const enter = [...joining(cgroup), 'unshare', '--net']
-  const child = startChild(programBeside(import.meta.url, 'led-main'), enter, [cgroup])
+  const child = startChild(benchProgram('connect-time/led-main'), enter, [cgroup])
   try {
     return {
       first: await ask<FirstDone>(child, { do: 'first', services, endpoints }),

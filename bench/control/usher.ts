@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { stopProcess } from '../process/child.ts'
 import { processTree, readUsage, type Usage } from '../process/usage.ts'
 
-const program = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url))
+const program = fileURLToPath(new URL('../../dist/usher.js', import.meta.url))
 const observer = import.meta.resolve('./observe.mjs')
 
 /** A sync that came into effect. Times are Unix milliseconds. */

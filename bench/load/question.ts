@@ -1,4 +1,4 @@
-import { programBeside } from '../process/child.ts'
+import { benchProgram } from '../process/child.ts'
 import type { Cores } from '../record/record.ts'
 import type { Endpoint } from '../services.ts'
 
@@ -194,4 +194,4 @@ export interface Percentiles {
 }
 
 /** What `startChild` needs to start the generator process. */
-export const generatorProgram: URL = programBeside(import.meta.url, 'main')
+export const generatorProgram: URL = benchProgram('load/main')

@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type Child, programBeside, startChild } from '../process/child.ts'
+import { type Child, benchProgram, startChild } from '../process/child.ts'
 import { messageOf } from '../measure.ts'
 import { openNamespace } from '../rules/namespace.ts'
 import {
@@ -125,7 +125,7 @@ const openBench = async (closers: (() => Promise<unknown>)[]): Promise<Bench> =>
     const namespace = await openNamespace(name)
     closers.push(namespace.close)
     const child = startChild(
-      programBeside(import.meta.url, `${name}-main`),
+      benchProgram(`modes/${name}-main`),
       namespace.enter,
     )
     closers.push(() => child.stop())

@@ -1,5 +1,5 @@
 import { endingSignals } from '../process/signals.ts'
-import { type RunTool, runTool, ToolError } from '#usher/kernel/run-tool'
+import { type RunTool, runTool, ToolError } from '../../src/kernel/run-tool.ts'
 import { missingPackages, peerPackages, servicesOf } from './packages.ts'
 import { withoutServices } from './policy-rc-d.ts'
 

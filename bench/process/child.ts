@@ -21,9 +21,11 @@ interface Numbered {
   readonly question: unknown
 }
 
-/** `NAME.ts` beside the module at `from`, or `NAME.js` where that has been compiled. */
-export const programBeside = (from: string, name: string): URL =>
-  new URL(`./${name}${from.endsWith('.ts') ? '.ts' : '.js'}`, from)
+/** A program of the bench by its path without an ending, as `load/main`; the build packs it into a file. */
+export const benchProgram = (name: string): URL =>
+  import.meta.url.endsWith('.ts')
+    ? new URL(`../${name}.ts`, import.meta.url)
+    : new URL(`./bench-${name.replace('/', '-')}.js`, import.meta.url)
 
 /**
  * Starts a program of the bench in a process of its own.

@@ -1,7 +1,7 @@
 import * as v from 'valibot'
-import { list, object, text } from '#usher/source/decode/fields'
-import { show } from '#usher/util/printable'
-import { faultOf } from '#usher/source/decode/problem'
+import { list, object, text } from '../../src/source/decode/fields.ts'
+import { show } from '../../src/util/printable.ts'
+import { faultOf } from '../../src/source/decode/problem.ts'
 import type { RunRecord } from './record.ts'
 
 const format = 'usher-bench/1' satisfies RunRecord['format']

@@ -1,4 +1,4 @@
-import { type RunTool, runTool, ToolError } from '#usher/kernel/run-tool'
+import { type RunTool, runTool, ToolError } from '../../src/kernel/run-tool.ts'
 import { mountRun, sandboxCommand, type SandboxKind } from './command.ts'
 
 /** Which sandbox works here; without a `kind`, `why` says in words why none does. */

@@ -1,6 +1,6 @@
 import { mkdirSync, readlinkSync } from 'node:fs'
 import { constants } from 'node:os'
-import { type RunTool, runTool } from '#usher/kernel/run-tool'
+import { type RunTool, runTool } from '../../src/kernel/run-tool.ts'
 import { markerName, mountRun, type SandboxKind } from './command.ts'
 import { endingSignals } from '../process/signals.ts'
 

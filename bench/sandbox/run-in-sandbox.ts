@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { readlinkSync } from 'node:fs'
 import { constants } from 'node:os'
-import { toolEnv } from '#usher/kernel/run-tool'
+import { toolEnv } from '../../src/kernel/run-tool.ts'
 import {
   markerName,
   sandboxCommand,

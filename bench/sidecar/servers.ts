@@ -1,4 +1,4 @@
-import { programBeside, startChild } from '../process/child.ts'
+import { benchProgram, startChild } from '../process/child.ts'
 import type { Endpoint } from '../services.ts'
 import type { Place } from '../topology/topology.ts'
 
@@ -40,7 +40,7 @@ export interface Servers {
 }
 
 export const startServers = ({ enter }: Pick<Place, 'enter'>): Servers => {
-  const child = startChild(programBeside(import.meta.url, 'servers-main'), enter)
+  const child = startChild(benchProgram('sidecar/servers-main'), enter)
   const ask = async (question: ServerQuestion): Promise<unknown> =>
     child.ask(question, answersWithinMs)
   return {

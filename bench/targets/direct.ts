@@ -1,4 +1,4 @@
-import { joinHostPort } from '#usher/util/ip'
+import { joinHostPort } from '../../src/util/ip.ts'
 import type { Endpoint } from '../services.ts'
 import { awaitServing } from './probe.ts'
 import { awaitedOf, readyWithin } from './start-proxy.ts'

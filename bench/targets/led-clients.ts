@@ -1,7 +1,7 @@
 import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { pinsFolder } from '#usher/kernel/bpf/pins'
-import { runTool } from '#usher/kernel/run-tool'
+import { pinsFolder } from '../../src/kernel/bpf/pins.ts'
+import { runTool } from '../../src/kernel/run-tool.ts'
 import { joining, makeCgroup, removeCgroup } from '../process/cgroup.ts'
 import type { Place } from '../topology/topology.ts'
 

@@ -1,6 +1,6 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { joinHostPort } from '#usher/util/ip'
+import { joinHostPort } from '../../src/util/ip.ts'
 import type { Endpoint } from '../services.ts'
 import { haproxyConfig } from './haproxy-config.ts'
 import { haproxyProgram } from './haproxy.ts'

@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { openFileLimit } from '#usher/relay/fd-limit'
+import { openFileLimit } from '../../src/relay/fd-limit.ts'
 
 /** More would only be memory. */
 const mostConnections = 65_536

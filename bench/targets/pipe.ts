@@ -1,6 +1,6 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { nodeCommand, programBeside } from '../process/child.ts'
+import { nodeCommand, benchProgram } from '../process/child.ts'
 import { nodePorts } from './node-ports.ts'
 import type { PipeRoute } from './pipe-main.ts'
 import { startProxy } from './start-proxy.ts'
@@ -23,7 +23,7 @@ export const pipeTarget = (workDir: string): Target => ({
     const file = join(directory, 'routes.json')
     const config = JSON.stringify(routes, undefined, 1)
     await writeFile(file, config)
-    const argv = [...nodeCommand(programBeside(import.meta.url, 'pipe-main')), file]
+    const argv = [...nodeCommand(benchProgram('targets/pipe-main')), file]
     return startProxy(order, {
       name: 'pipe',
       argv,

@@ -1,4 +1,4 @@
-import { programBeside, startChild } from '../process/child.ts'
+import { benchProgram, startChild } from '../process/child.ts'
 import type { Place } from '../topology/topology.ts'
 import { answerProbe, type Probed, type ProbeQuestion } from './answer-probe.ts'
 
@@ -60,7 +60,7 @@ const askIn = async (
 ): Promise<'ended' | readonly (string | number)[]> => {
   const over = abortOf(ended)
   if (enter.length === 0) return Promise.race([over, answerProbe(question, ended)])
-  const child = startChild(programBeside(import.meta.url, 'probe-main'), enter)
+  const child = startChild(benchProgram('targets/probe-main'), enter)
   const answer = child.ask(question, timeoutMs) as Promise<readonly string[]>
   try {
     return await Promise.race([over, answer])

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { toolEnv } from '#usher/kernel/run-tool'
+import { toolEnv } from '../../src/kernel/run-tool.ts'
 
 /** A program that has to be installed. */
 export interface Program {

@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { toolEnv } from '#usher/kernel/run-tool'
+import { toolEnv } from '../../src/kernel/run-tool.ts'
 import { kill } from '../process/signals.ts'
 import { processTree } from '../process/usage.ts'
 import type { Place } from '../topology/topology.ts'

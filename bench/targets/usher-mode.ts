@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs'
-import { runTool } from '#usher/kernel/run-tool'
+import { runTool } from '../../src/kernel/run-tool.ts'
 import type { Lane, Topology } from '../topology/topology.ts'
 import { pageIn } from './probe.ts'
 import { type Program, programProblem } from './program.ts'

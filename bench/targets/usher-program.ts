@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { programFile } from '../../src/util/own-files.ts'
 import type { Endpoint } from '../services.ts'
 import { startProxy } from './start-proxy.ts'
 import type { Order, RunningTarget } from './target.ts'
@@ -25,10 +26,10 @@ export interface UsherTraits {
 }
 
 /** The program of this installation, for sources that of the last build. */
-export const ownCommand = (): readonly string[] => {
-  const built = import.meta.url.endsWith('.ts') ? '../../dist/cli' : '../../cli'
-  return [process.execPath, fileURLToPath(new URL(`${built}/main.js`, import.meta.url))]
-}
+export const ownCommand = (): readonly string[] => [
+  process.execPath,
+  fileURLToPath(programFile('usher')),
+]
 
 /** Why it can't be started; '' when it can. */
 export const usherProblem = ({ command }: Pick<UsherProgram, 'command'>): string => {

@@ -1,6 +1,6 @@
 import { rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { joinHostPort } from '#usher/util/ip'
+import { joinHostPort } from '../../src/util/ip.ts'
 import type { BenchService, Care, Endpoint } from '../services.ts'
 import { endpointChanges } from './endpoint-changes.ts'
 import { nodePorts } from './node-ports.ts'

@@ -1,4 +1,4 @@
-import { type RunTool, runTool } from '#usher/kernel/run-tool'
+import { type RunTool, runTool } from '../../src/kernel/run-tool.ts'
 import type { Sandbox } from '../sandbox/prepare-sandbox.ts'
 import { type LanePlan, planLane } from './addresses.ts'
 import { clientLines, nodeLines, podLines } from './links.ts'

@@ -1,4 +1,4 @@
-import type { RunTool } from '#usher/kernel/run-tool'
+import type { RunTool } from '../../src/kernel/run-tool.ts'
 
 /** A setting of one network namespace, by its path below /proc/sys/net. */
 interface Sysctl {

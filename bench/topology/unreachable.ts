@@ -1,4 +1,4 @@
-import { programBeside, startChild } from '../process/child.ts'
+import { benchProgram, startChild } from '../process/child.ts'
 import type { Place } from './topology.ts'
 
 /** For the process that tries. */
@@ -19,7 +19,7 @@ export const unreachable = async (
   place: Place,
   addresses: readonly string[],
 ): Promise<readonly string[]> => {
-  const child = startChild(programBeside(import.meta.url, 'reach-main'), place.enter)
+  const child = startChild(benchProgram('topology/reach-main'), place.enter)
   try {
     const question: ReachQuestion = { addresses, port, timeoutMs }
     return (await child.ask(question, startMs + timeoutMs)) as readonly string[]

@@ -37,7 +37,7 @@ export const controlFiles = async (
     execute('sh', ['-c', command], { cwd: tree, maxBuffer: 64 * 1024 * 1024 })
   // Whatever the umask, and the modes in node_modules.
   await shell(
-    'chmod -R u=rwX,go=rX . && find . -type f -not -path ./usr/lib/usher/dist/cli/main.js -exec chmod 644 {} +',
+    'chmod -R u=rwX,go=rX . && find . -type f -not -path ./usr/lib/usher/dist/usher.js -exec chmod 644 {} +',
   )
   const size = await shell('du -sk --apparent-size . | cut -f1')
   const sums = await shell(

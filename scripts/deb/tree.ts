@@ -29,8 +29,7 @@ const isNeeded = (file: string): boolean => !unneeded.some(pattern => pattern.te
 const copyProgram = async (lib: string): Promise<void> => {
   await mkdir(lib, { recursive: true })
   await cp(join(top, 'package.json'), join(lib, 'package.json'))
-  const bench = join(top, 'dist/bench')
-  const filter = (file: string): boolean => file !== bench && !file.endsWith('.map')
+  const filter = (file: string): boolean => !/\/bench[^/]*$|\.map$/.test(file)
   await cp(join(top, 'dist'), join(lib, 'dist'), { recursive: true, filter })
   const examples = 'deploy/examples' // `usher demo` has its Services from there.
   await cp(join(top, examples), join(lib, examples), { recursive: true })
@@ -52,12 +51,12 @@ const copyProgram = async (lib: string): Promise<void> => {
 
 /** The program, with Debian's own Node. */
 const linkProgram = async (tree: string): Promise<void> => {
-  const main = join(tree, 'usr/lib/usher/dist/cli/main.js')
+  const main = join(tree, 'usr/lib/usher/dist/usher.js')
   const text = await readFile(main, 'utf8')
   await writeFile(main, text.replace('#!/usr/bin/env node', '#!/usr/bin/node'))
   await chmod(main, 0o755)
   await mkdir(join(tree, 'usr/bin'), { recursive: true })
-  await symlink('../lib/usher/dist/cli/main.js', join(tree, 'usr/bin/usher'))
+  await symlink('../lib/usher/dist/usher.js', join(tree, 'usr/bin/usher'))
 }
 
 /** As `gzip -n9`: without a time, so that it is the same each time. */

@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs'
-import { fileURLToPath, pathToFileURL } from 'node:url'
-import { compiledNow, compiledOf, top } from './compiled.mjs'
+import { fileURLToPath } from 'node:url'
+import { compiledNow, compiledOf } from './compiled.mjs'
 import { packedTap } from './packed-tap.mjs'
 
-/** Resolves as tsconfig.json says: `#usher/...` is of src, and TypeScript is named as such. */
+/** TypeScript is named as such. */
 export const resolve = (specifier, context, nextResolve) => {
   const { parentURL } = context
   const url = urlOf(specifier, parentURL)
@@ -13,8 +13,6 @@ export const resolve = (specifier, context, nextResolve) => {
 
 const urlOf = (specifier, parentURL = '') => {
   if (specifier === 'tap' && parentURL.endsWith('.ts')) return packedTap
-  if (specifier.startsWith('#usher/') && parentURL.endsWith('.ts'))
-    return pathToFileURL(`${top}src/${specifier.slice('#usher/'.length)}.ts`).href
   if (!specifier.endsWith('.ts') || !/^(\.|file:)/.test(specifier)) return undefined
   return new URL(specifier, parentURL || undefined).href
 }

@@ -2,8 +2,15 @@ import { problemText } from '../source/decode/problem.ts'
 import { silentObserver } from '../relay/relay.ts'
 import { readConfigFile } from '../config/settings/load-file.ts'
 import { runSettings, type RunSettings } from '../config/run-settings.ts'
+import { bridgeWarning } from '../kernel/bridges.ts'
+import { findNodeProxy } from '../kernel/cleanup/node-proxy.ts'
+import { probeConnectTime } from '../kernel/connect-time/probe.ts'
 import { nodePortCidrs } from '../kernel/node-port-cidrs.ts'
 import type { Problem, ServicePort } from '../model/snapshot.ts'
+import { hostSystem, probeAll } from '../proxy/capture/create-capture.ts'
+import { nodePortProblems, onLoopback } from '../proxy/cluster-facts.ts'
+import { probeKernelModes } from '../proxy/kernel/kernel-step.ts'
+import { ownProcess } from '../proxy/own-process.ts'
 import { openFileLimit } from '../relay/fd-limit.ts'
 import type { ChosenRelay } from '../relay/make-relay.ts'
 import { listFiles } from '../source/manifests/list-files.ts'
@@ -52,17 +59,13 @@ const findingsOfNode = async ({
   kernel,
   options,
 }: RunSettings): Promise<NodeFindings> => {
-  const { probeKernelModes } = await import('../proxy/kernel/kernel-step.ts')
   const modes = await probeKernelModes(systemClock, kernel)
-  const { hostSystem, probeAll } = await import('../proxy/capture/create-capture.ts')
   const captures = await probeAll(hostSystem({ clock: systemClock }))
-  const { probeConnectTime } = await import('../kernel/connect-time/probe.ts')
   const connectTime = await probeConnectTime({
     cgroup: options.connectTimeCgroup,
     bpffs: options.connectTimeBpffs,
     onlyNode: options.connectTime === 'host',
   })
-  const { bridgeWarning } = await import('../kernel/bridges.ts')
   const bridges = await bridgeWarning()
   return { modes, captures, connectTime, relay: await relayHere(options), bridges }
 }
@@ -80,7 +83,6 @@ const lacksHere = async (settings: RunSettings): Promise<readonly Lack[]> => {
 
 /** Started as `usher run` would, without anything to listen for. */
 const relayHere = async (options: RunSettings['options']): Promise<ChosenRelay> => {
-  const { ownProcess } = await import('../proxy/own-process.ts')
   const { relay, choice } = await ownProcess({
     clock: systemClock,
     random: Math.random,
@@ -115,7 +117,6 @@ const checkNode = async (
 ): Promise<Checked> => {
   const findings = await findingsOfNode(settings)
   io.out(nodeReport(findings, io.colour))
-  const { findNodeProxy } = await import('../kernel/cleanup/node-proxy.ts')
   return {
     isSound: lacking(settings, findings).length === 0,
     next: nextOfNode({
@@ -181,7 +182,6 @@ export const check = async (args: readonly string[], io: Io): Promise<number> =>
     const lacks = await lacksHere(settings)
     for (const { what, reason } of lacks)
       report('warning', `${what} ${notUsable} here: ${unusableText(reason)}`)
-    const { nodePortProblems, onLoopback } = await import('../proxy/cluster-facts.ts')
     const { mode, kernel } = settings
     const barren = nodePortProblems(
       nodePortCidrs(options.nodeportAddresses.flat(), []),

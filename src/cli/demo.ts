@@ -9,13 +9,12 @@ import { startProxy } from '../proxy/start-proxy.ts'
 import { manifestSource } from '../source/manifests/manifest-source.ts'
 import type { Source } from '../source/source.ts'
 import { systemClock } from '../util/clock.ts'
+import { shippedFile } from '../util/own-files.ts'
 import type { Io } from './io.ts'
 import { relayLimits } from './relay-limits.ts'
 import { version } from './version.ts'
 
-const manifest = fileURLToPath(
-  new URL('../../deploy/examples/demo.yaml', import.meta.url),
-)
+const manifest = fileURLToPath(shippedFile('deploy/examples/demo.yaml'))
 
 /** How to call this Usher again: by name if it was called so, else as a file. */
 const usher = (): string => {

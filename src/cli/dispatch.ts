@@ -2,6 +2,7 @@ import { isCommand, type Command } from '../config/commands.ts'
 import { parseOptions, unknownCommand, wantsHelp, wantsVersion } from '../config/parse.ts'
 import type { OptionsOf } from '../config/options.ts'
 import { UsageError } from '../config/usage-error.ts'
+import { programFile } from '../util/own-files.ts'
 import { commandHelp, mainHelp } from './help.ts'
 import { type Io, visible } from './io.ts'
 import { version } from './version.ts'
@@ -13,51 +14,49 @@ export interface BenchModule {
 
 type Call = (args: readonly string[], io: Io) => Promise<number>
 
+/** What carries out a command. */
+type Carried<C extends Command> = (
+  options: OptionsOf<NoInfer<C>>,
+  io: Io,
+) => Promise<number>
+
 /** A command that is given its options. It is loaded only when it is called: help needs none of them. */
 const withOptions =
   <C extends Command>(
     command: C,
-    load: () => Promise<(options: OptionsOf<C>, io: Io) => Promise<number>>,
+    load: () => Promise<Readonly<Record<NoInfer<C>, Carried<C>>>>,
   ): Call =>
   async (args, io) => {
     const options = parseOptions(command, args)
-    return (await load())(options, io)
+    return (await load())[command](options, io)
   }
 
-const calls: Readonly<Record<Command, Call>> = {
-  run: async (args, io) => (await import('./run.ts')).run(args, io),
-  check: async (args, io) => (await import('./check.ts')).check(args, io),
-  sidecar: withOptions('sidecar', async () => (await import('./sidecar.ts')).sidecar),
-  demo: withOptions('demo', async () => (await import('./demo.ts')).demo),
-  status: withOptions('status', async () => (await import('./status.ts')).status),
-  pause: withOptions('pause', async () => (await import('./orders.ts')).pause),
-  resume: withOptions('resume', async () => (await import('./orders.ts')).resume),
-  drain: withOptions('drain', async () => (await import('./orders.ts')).drain),
-  undrain: withOptions('undrain', async () => (await import('./orders.ts')).undrain),
-  weight: withOptions('weight', async () => (await import('./orders.ts')).weight),
-  get: withOptions('get', async () => (await import('./get.ts')).get),
-  close: withOptions('close', async () => (await import('./orders.ts')).close),
-  explain: withOptions('explain', async () => (await import('./explain.ts')).explain),
-  top: withOptions('top', async () => (await import('./top.ts')).top),
-  tap: withOptions('tap', async () => (await import('./tap.ts')).tap),
-  wait: withOptions('wait', async () => (await import('./wait.ts')).wait),
-  cleanup: withOptions('cleanup', async () => (await import('./cleanup.ts')).cleanup),
-  completion: withOptions(
-    'completion',
-    async () => (await import('./completion.ts')).completion,
-  ),
-  bench: withOptions('bench', async () => (await loadBench()).bench),
-}
+const serving = () => import('./serving.ts')
+const asking = () => import('./asking.ts')
+/** Measures Usher from outside, and so is none of its parts. */
+const bench = async (): Promise<BenchModule> =>
+  (await import(programFile('bench').href)) as BenchModule
 
-/**
- * The bench is compiled apart and uses Usher as its library: by its address, so that nothing of
- * it becomes a part of this program.
- */
-const loadBench = async (): Promise<BenchModule> => {
-  const file = import.meta.url.endsWith('.ts')
-    ? '../../bench/bench.ts'
-    : '../bench/bench.js'
-  return (await import(new URL(file, import.meta.url).href)) as BenchModule
+const calls: Readonly<Record<Command, Call>> = {
+  run: async (args, io) => (await serving()).run(args, io),
+  check: async (args, io) => (await serving()).check(args, io),
+  sidecar: withOptions('sidecar', serving),
+  demo: withOptions('demo', serving),
+  cleanup: withOptions('cleanup', serving),
+  status: withOptions('status', asking),
+  pause: withOptions('pause', asking),
+  resume: withOptions('resume', asking),
+  drain: withOptions('drain', asking),
+  undrain: withOptions('undrain', asking),
+  weight: withOptions('weight', asking),
+  get: withOptions('get', asking),
+  close: withOptions('close', asking),
+  explain: withOptions('explain', asking),
+  top: withOptions('top', asking),
+  tap: withOptions('tap', asking),
+  wait: withOptions('wait', asking),
+  completion: withOptions('completion', asking),
+  bench: withOptions('bench', bench),
 }
 
 const help = (topic: string | undefined, io: Io): number => {

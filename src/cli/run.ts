@@ -5,8 +5,12 @@ import { runSettings, type RunSettings } from '../config/run-settings.ts'
 import type { ModeRequest } from '../mode/fallback-mode.ts'
 import { createLog, type Log } from '../observe/log.ts'
 import { noNode, type NodeParts, type ProxyDeps } from '../proxy/options.ts'
+import { manifestSource } from '../source/manifests/manifest-source.ts'
 import { systemClock, type Clock, type Timer } from '../util/clock.ts'
 import { signOf } from '../util/read-text.ts'
+import { cleanup } from './cleanup.ts'
+import { askedMode, clusterParts } from './cluster-parts.ts'
+import { initOnly } from './init-only.ts'
 import type { Io } from './io.ts'
 import { relayLimits, relayOptions } from './relay-limits.ts'
 import { serve } from './serve.ts'
@@ -29,11 +33,11 @@ export const run = async (args: readonly string[], io: Io): Promise<number> => {
     return 0
   }
   if (options.cleanup)
-    return (await import('./cleanup.ts')).cleanup(
+    return cleanup(
       { dryRun: false, onlyUsher: false, connectTimeBpffs: options.connectTimeBpffs },
       io,
     )
-  if (options.initOnly) return (await import('./init-only.ts')).initOnly(settings, io)
+  if (options.initOnly) return initOnly(settings, io)
   keepHeapSmall()
   const log = await createLog({ level: options.logLevel, format: options.logFormat })
   for (const what of warnings) log.warn({ what }, 'flags and configuration')
@@ -116,14 +120,10 @@ interface Origin {
   readonly mode: ModeRequest
 }
 
-/**
- * Where Services come from, and which mode is asked for there. What reads the other kind of
- * source is not loaded.
- */
+/** Where Services come from, and which mode is asked for there. */
 const origin = async (settings: RunSettings, log: Log): Promise<Origin> => {
   const { options, cluster, mode } = settings
   if (cluster !== undefined) {
-    const { clusterParts, askedMode } = await import('./cluster-parts.ts')
     const { source, node, modeAnnotation } = await clusterParts({
       access: cluster,
       hostname: options.hostnameOverride,
@@ -132,7 +132,6 @@ const origin = async (settings: RunSettings, log: Log): Promise<Origin> => {
     })
     return { source, node, mode: await askedMode(mode, modeAnnotation, log) }
   }
-  const { manifestSource } = await import('../source/manifests/manifest-source.ts')
   const source = manifestSource({
     paths: options.manifests,
     onSkipped: what => log.info({ what }, 'skipped: Usher has no use for it'),

@@ -1,8 +1,9 @@
 import { readFileSync } from 'node:fs'
+import { shippedFile } from '../util/own-files.ts'
 
-/** The version in package.json, which is two directories up in src and in dist alike. */
+/** The version in package.json. */
 export const version = (): string => {
-  const url = new URL('../../package.json', import.meta.url)
+  const url = shippedFile('package.json')
   const parsed: unknown = JSON.parse(readFileSync(url, 'utf8'))
   if (typeof parsed === 'object' && parsed !== null && 'version' in parsed)
     return String(parsed.version)

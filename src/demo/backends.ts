@@ -5,6 +5,7 @@ import { type AddressPort, joinHostPort } from '../util/ip.ts'
 import type { Clock, Timer } from '../util/clock.ts'
 import type { BackendMessage } from './backend-process.ts'
 import { portInUse } from './ready.ts'
+import { programFile } from '../util/own-files.ts'
 import { messageOf } from '../util/usher-error.ts'
 
 /** A backend of the plan, as it runs. */
@@ -21,8 +22,6 @@ interface BackendsDeps {
   readonly restartMs: number
   /** True puts all of them on ports of 127.0.0.1, which the system chooses. */
   readonly oneAddress: boolean
-  /** The backends' program; what is compiled of `backend-process.ts` by default. */
-  readonly entry?: URL
   /** Shows what happens to backends after the start. */
   readonly print: (text: string) => void
 }
@@ -30,12 +29,6 @@ interface BackendsDeps {
 /** The longest a backend may take to start, or to leave when asked to. */
 const startMs = 10_000
 const leaveMs = 1000
-
-// Compiled or not, as this file is: what runs this one runs that one too.
-const entryBesideThis = new URL(
-  `./backend-process${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`,
-  import.meta.url,
-)
 
 /** One endpoint's process, started again whenever it dies. */
 class Slot {
@@ -60,12 +53,11 @@ class Slot {
   async start(): Promise<void> {
     const { name, speaks } = this.plan
     const { address, port } = this.listensOn
-    const { entry = entryBesideThis } = this.#deps
-    const child = fork(entry, [speaks, name, address, String(port)], {
+    const program = programFile('demo-backend')
+    const child = fork(program, [speaks, name, address, String(port)], {
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
-      // Node's own flags of this process (a loader, a debugger's port) are not for it,
-      // but TypeScript needs its loader.
-      execArgv: entry.pathname.endsWith('.ts') ? process.execArgv : [],
+      // Node's own flags of this process (a debugger's port) are not for it.
+      execArgv: [],
     })
     this.child = child
     // Its exit is what counts; a message that can't reach a dying child is no news.

@@ -34,10 +34,8 @@ export interface DemoDeps {
   readonly screen: Screen
   readonly clock: Clock
   readonly stop: AbortSignal
-  /** How this Usher is called: `usher`, `node dist/cli/main.js`. */
+  /** How this Usher is called: `usher`, `node dist/usher.js`. */
   readonly usher: string
-  /** See `BackendsDeps`. */
-  readonly backendEntry?: URL
   /** Milliseconds before a killed backend is started again: 2000 by default. */
   readonly restartMs?: number
   /** Milliseconds between lines of live figures: 1000 by default. */
@@ -103,7 +101,7 @@ const perform = async (deps: DemoDeps, undo: Undo): Promise<number> => {
 }
 
 const setUp = async (deps: DemoDeps, undo: Undo) => {
-  const { screen, allOfLoopback, clock, restartMs = 2000, backendEntry } = deps
+  const { screen, allOfLoopback, clock, restartMs = 2000 } = deps
   const changes = await firstState(deps.manifest())
   const plan = planOf(changes)
   const backends = new Backends(plan.backends, {
@@ -111,7 +109,6 @@ const setUp = async (deps: DemoDeps, undo: Undo) => {
     restartMs,
     oneAddress: !allOfLoopback,
     print: text => screen.warn(text),
-    ...(backendEntry && { entry: backendEntry }),
   })
   undo.push(() => backends.stop())
   await backends.start()
@@ -206,7 +203,7 @@ interface Addresses {
   readonly running: readonly Backend[]
   /** `ip:port`; '' when it is off. */
   readonly metrics: string
-  /** How this Usher is called: `usher`, `node dist/cli/main.js`. */
+  /** How this Usher is called: `usher`, `node dist/usher.js`. */
   readonly usher: string
 }
 

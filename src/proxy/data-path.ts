@@ -16,12 +16,18 @@ import { RuleMetrics } from '../observe/rule-metrics.ts'
 import { ConnectionLog } from '../observe/connection-log.ts'
 import type { Log } from '../observe/log.ts'
 import { openFileLimit } from '../relay/fd-limit.ts'
-import type { ChosenRelay, MadeRelay, RelayDeps } from '../relay/make-relay.ts'
+import {
+  type ChosenRelay,
+  type MadeRelay,
+  makeRelay,
+  type RelayDeps,
+} from '../relay/make-relay.ts'
 import type { Relay } from '../relay/relay.ts'
 import type { Clock } from '../util/clock.ts'
 import { familyOf, ipFamilies, type IpFamily } from '../util/ip.ts'
 import { createCapture, hostSystem } from './capture/create-capture.ts'
 import type { ProxyOptions, Shared } from './options.ts'
+import { ownProcess } from './own-process.ts'
 
 export interface DataPath {
   readonly relay: Relay
@@ -58,7 +64,7 @@ export const createDataPath = async (
     },
   })
   // First: where it does not work, nothing has been touched yet.
-  const { relay, choice: relayChoice } = await makeRelay(deps, {
+  const { relay, choice: relayChoice } = await relayOf(deps, {
     clock,
     limits: options.limits,
     observer: connectionLog,
@@ -148,16 +154,12 @@ const proxyPortIds = (
     .flatMap(one => vipGroupNames.map(group => proxyPortId(one.listenerId, group)))
 
 /** In a process of its own, unless nothing is ever started in this one. */
-const makeRelay = async (
+const relayOf = async (
   { options, resync, random }: Shared,
   deps: RelayDeps,
 ): Promise<MadeRelay> => {
   const { relay = 'portable', sharesProcess = false } = options
-  if (sharesProcess) {
-    const { makeRelay: here } = await import('../relay/make-relay.ts')
-    return here(relay, deps)
-  }
-  const { ownProcess } = await import('./own-process.ts')
+  if (sharesProcess) return makeRelay(relay, deps)
   return ownProcess({ ...deps, random, relay, lost: resync })
 }
 

@@ -16,7 +16,6 @@ import { portableDetail } from '../relay/choose-relay.ts'
 import type { MadeRelay } from '../relay/make-relay.ts'
 import { ProbeCrashed } from '../relay/supervised/data-plane-process.ts'
 import {
-  dataPlaneFile,
   dataPlaneProgram,
   type Launcher,
 } from '../relay/supervised/data-plane-program.ts'
@@ -24,6 +23,7 @@ import {
   SupervisedRelay,
   type SupervisedRelayDeps,
 } from '../relay/supervised/supervise-relay.ts'
+import { programFile } from '../util/own-files.ts'
 
 /**
  * A relay in a process of its own (the data plane), with no more privileges than it needs; another one is
@@ -108,7 +108,7 @@ const rootProblem = (own: Privileges): string =>
 
 /** Why the data plane can't be started that way; '' when it can. */
 const tryOut = async (args: readonly string[], run: RunTool): Promise<string> => {
-  const code = fileURLToPath(dataPlaneFile)
+  const code = fileURLToPath(programFile('data-plane'))
   try {
     await run('setpriv', [...args, 'test', '-r', code, '-a', '-x', process.execPath])
     return ''

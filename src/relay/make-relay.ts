@@ -7,9 +7,11 @@ import {
   type WantedRelay,
 } from './choose-relay.ts'
 import type { Privileges } from './privileges.ts'
-import type { SocketLayer } from './engine/socket-layer.ts'
-import type { RelayEngine } from './engine/relay-engine.ts'
+import { RelayEngine } from './engine/relay-engine.ts'
 import type { Relay, RelayLimits, RelayObserver } from './relay.ts'
+import { linuxLayer } from './sockets/linux/linux-layer.ts'
+import { probeLinuxRelay } from './sockets/linux/probe.ts'
+import { nodeLayer } from './sockets/node/node-layer.ts'
 
 export interface RelayDeps {
   readonly clock: Clock
@@ -43,7 +45,7 @@ export interface MadeRelay {
 }
 
 /**
- * Makes a relay in this process, and loads nothing of the other one. Rejects with
+ * Makes a relay in this process. Rejects with
  * RelayUnavailable when the one that was asked for by name does not work here, and when it can't
  * start, as when there are too few descriptors.
  */
@@ -53,8 +55,9 @@ export const makeRelay = async (
 ): Promise<MadeRelay & { readonly relay: RelayEngine }> => {
   const choice = await choiceOf(wanted)
   const workers = workersOf(choice.name, deps.workers)
+  const layer = (choice.name === 'linux' ? linuxLayer : nodeLayer)(deps.limits)
   return {
-    relay: await relayOf(choice.name, { ...deps, workers }),
+    relay: new RelayEngine({ ...deps, workers, layer }),
     choice: { ...choice, workers },
   }
 }
@@ -62,18 +65,7 @@ export const makeRelay = async (
 const choiceOf = async (wanted: WantedRelay): Promise<RelayChoice> =>
   wanted === 'portable'
     ? chooseRelay(wanted)
-    : chooseRelay(wanted, (await import('./sockets/linux/probe.ts')).probeLinuxRelay)
-
-const relayOf = async (name: RelayName, deps: RelayDeps): Promise<RelayEngine> => {
-  const { RelayEngine } = await import('./engine/relay-engine.ts')
-  return new RelayEngine({ ...deps, layer: await layerOf(name, deps.limits) })
-}
-
-/** Loads nothing of the other one. */
-const layerOf = async (name: RelayName, limits: RelayLimits): Promise<SocketLayer> =>
-  name === 'linux'
-    ? (await import('./sockets/linux/linux-layer.ts')).linuxLayer(limits)
-    : (await import('./sockets/node/node-layer.ts')).nodeLayer(limits)
+    : chooseRelay(wanted, probeLinuxRelay)
 
 /** More threads than that have to be asked for. */
 const mostUnasked = 4

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { bundleUsher } from '../../scripts/tests/usher-bundle.ts'
+import { packInto } from '../../scripts/tests/pack-for-tests.ts'
 
 /** What runs in the machine, by their paths on the host, which it sees. */
 export interface GuestPrograms {
@@ -24,7 +24,7 @@ const programs = {
  * over a file that it has to find and open than over what is in it.
  */
 export const writeGuestPrograms = async (folder: string): Promise<GuestPrograms> => ({
-  usher: await bundleUsher(folder, { more: programs }),
-  agent: join(folder, 'agent.js'),
-  loadVariants: join(folder, 'load-variants.js'),
+  usher: await packInto(folder, { more: programs }),
+  agent: join(folder, 'dist/agent.js'),
+  loadVariants: join(folder, 'dist/load-variants.js'),
 })

@@ -1,11 +1,9 @@
-import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { makeNetns, netnsProblem } from '../support/netns.ts'
+import { typescript } from '../support/typescript.ts'
 
 const why = await netnsProblem()
-const built = fileURLToPath(
-  new URL('../../dist/capture/local-addresses.js', import.meta.url),
-)
+const tested = new URL('../../src/capture/local-addresses.ts', import.meta.url).href
 
 t.test(
   'what Usher put on the host is no address of the node',
@@ -26,9 +24,9 @@ t.test(
     await add('fd00:96::1/128', 'lo')
     await add('fd00:96::2/128', 'lo')
     await add('fd00:2::1/128', 'lo')
-    const script = `import(${JSON.stringify(built)}).then(({ nodeAddresses }) =>
+    const script = `import(${JSON.stringify(tested)}).then(({ nodeAddresses }) =>
       console.log(nodeAddresses('IPv6', new Set(${JSON.stringify(vips)})).join(' ')))`
-    const out = await ns.run(process.execPath, ['-e', script])
+    const out = await ns.run(process.execPath, [typescript, '-e', script])
     t.equal(out.trim(), '::1 fd00:1::1 fd00:2::1')
   },
 )

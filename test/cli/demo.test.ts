@@ -22,7 +22,6 @@ import { flaky, spread, sticky } from '../../src/demo/sections.ts'
 import type { EndpointSlice, SlicePort } from '../../src/model/service.ts'
 import { systemClock } from '../../src/util/clock.ts'
 import {
-  compiledBackend,
   endpointOf,
   listen,
   servicePort,
@@ -41,8 +40,6 @@ const prefix = `127.${randomInt(100, 200)}`
 const skip = (await answersOn(`${prefix}.0.10`))
   ? false
   : 'this system does not answer on all of 127.0.0.0/8'
-
-const backendEntry = await compiledBackend(t)
 
 // Where the code is compiled as it is loaded, a thread of the other takes seconds to start.
 const options = parseOptions('demo', [
@@ -77,7 +74,6 @@ const show = (
     clock: systemClock,
     stop: stop.signal,
     usher: 'usher',
-    backendEntry,
     ...deps,
   })
   t.teardown(async () => {

@@ -172,7 +172,7 @@ const lookedAt = async (cluster: Cluster, mode: string): Promise<readonly string
   const faults: string[] = []
   const status = await kubectl(
     cluster,
-    ...'-n kube-system exec daemonset/usher -- node /usher/dist/cli/main.js status'.split(
+    ...'-n kube-system exec daemonset/usher -- node /usher/dist/usher.js status'.split(
       ' ',
     ),
   )

@@ -40,7 +40,7 @@ export const ways: readonly Way[] = [
 ]
 
 /** Usher as it was built in this tree. */
-const usherProgram = join(top, 'dist/cli/main.js')
+const usherProgram = join(top, 'dist/usher.js')
 
 /** What a service proxy's process is called among those of its node. */
 export const proxyDaemon = 'proxy'

@@ -16,7 +16,7 @@ const image: Image = {
   name: 'usher',
   tags: [usherImage],
   config: {
-    Entrypoint: ['node', '/usher/dist/cli/main.js'],
+    Entrypoint: ['node', '/usher/dist/usher.js'],
     Cmd: ['run'],
     User: '65532:65532',
     WorkingDir: '/usher',

@@ -31,10 +31,10 @@ t.test('a Debian package', { skip: missingPrograms('dpkg-deb', 'dpkg') }, async 
       'usr/lib/systemd/system/usher-sidecar@.service',
       'usr/share/bash-completion/completions/usher',
       'etc/usher/usher.env',
-      'usr/bin/usher -> ../lib/usher/dist/cli/main.js',
+      'usr/bin/usher -> ../lib/usher/dist/usher.js',
     ])
       t.match(stdout, `./${path}`)
-    t.notMatch(stdout, /dist\/bench|node_modules\/(tap|typescript|esbuild)\//)
+    t.notMatch(stdout, /dist\/bench[-.]|node_modules\/(tap|typescript|esbuild)\//)
     const { stdout: depends } = await execute('dpkg-deb', ['--field', file, 'Depends'])
     t.match(depends, 'nodejs (>= 20.18)')
   })

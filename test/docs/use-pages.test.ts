@@ -6,7 +6,7 @@ import { acceptedBy } from '../../src/config/options.ts'
 import { endpoint, serviceObject, sliceObject } from '../support/api-server/builders.ts'
 import { startApiServer } from '../support/api-server/for-test.ts'
 import { kubernetes } from '../support/deploy.ts'
-import { built, loopbackUsher, usherProgram } from '../support/usher-program.ts'
+import { loopbackUsher, usherProgram } from '../support/usher-program.ts'
 import { missingPrograms } from '../support/installed.ts'
 import { pageOf, walkPage, walkProblem } from './walk-page.ts'
 
@@ -39,11 +39,11 @@ t.test('in place of kube-proxy', { skip }, async t => {
     kubeconfig: readFileSync(server.kubeconfig(), 'utf8'),
   }
   const page = pageOf('use-swap.md')
-  await walkPage(t, page, { usher: loopbackUsher, files, sharesNetwork: true })
+  await walkPage(t, page, { usher: [loopbackUsher], files, sharesNetwork: true })
 })
 
 t.test('userspace against kernel modes', { skip }, async t => {
-  await walkPage(t, pageOf('benchmarking.md'), { usher: [built] })
+  await walkPage(t, pageOf('benchmarking.md'), { usher: [usherProgram] })
 })
 
 t.test('what the pages name is there', t => {

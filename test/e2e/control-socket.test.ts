@@ -4,13 +4,13 @@ import { once } from 'node:events'
 import { chmodSync, existsSync, lstatSync, renameSync } from 'node:fs'
 import { connect, createServer } from 'node:net'
 import { dirname } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import { missingPrograms } from '../support/installed.ts'
 import { order, socketPath } from '../support/control-socket.ts'
 import { freeTcpPort, testHost } from '../support/ports.ts'
 import { until } from '../support/until.ts'
 import { runUsher, startUsher, startUsherBy } from '../support/usher.ts'
+import { usherProgram } from '../support/usher-program.ts'
 
 t.jobs = 2
 
@@ -99,7 +99,6 @@ t.test('clients that are slow or silent hold nothing up', async t => {
   await until('half a request is given up', () => half?.closed === true, 15_000)
 })
 
-const program = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url))
 const skip = (process.getuid?.() !== 0 && 'needs root') || missingPrograms('setpriv')
 
 t.test('another user has no right to it', { skip }, async t => {
@@ -110,7 +109,7 @@ t.test('another user has no right to it', { skip }, async t => {
     spawnSync('setpriv', ['--reuid=65534', '--clear-groups', process.execPath, ...args], {
       encoding: 'utf8',
     })
-  const { status, stderr } = as(program, 'pause', 'db', '--control-socket', socket)
+  const { status, stderr } = as(usherProgram, 'pause', 'db', '--control-socket', socket)
   t.equal(status, 3)
   t.match(stderr, /permission denied/i)
   // Not by the client's own judgement: by the kernel's.

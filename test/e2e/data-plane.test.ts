@@ -9,6 +9,7 @@ import { linuxRelaySkip } from '../support/linux-only.ts'
 import { manifestFile } from '../support/manifests.ts'
 import { freeTcpPort, testHost } from '../support/ports.ts'
 import { ask, namedBackend } from '../support/tcp-backend.ts'
+import { typescript } from '../support/typescript.ts'
 import { until } from '../support/until.ts'
 import { get, launchUsherBy, startUsherBy, type Usher } from '../support/usher.ts'
 import { commandOf, dataPlanes, serving } from '../support/data-plane.ts'
@@ -111,13 +112,13 @@ t.test(
 
 /** What a user gets who binds a port that others have by SO_REUSEPORT: `joined`, or an error. */
 const joins = (port: number, user: string): string => {
-  const dist = (name: string) =>
-    JSON.stringify(new URL(`../../dist/${name}.js`, import.meta.url).href)
+  const source = (name: string) =>
+    JSON.stringify(new URL(`../../src/${name}.ts`, import.meta.url).href)
   const code = `
-    import { loadSyscalls } from ${dist('ffi/syscalls')}
-    import { writeSockaddr } from ${dist('relay/engine/sockaddr')}
-    import { systemError } from ${dist('ffi/errno')}
-    import * as c from ${dist('ffi/constants')}
+    import { loadSyscalls } from ${source('ffi/syscalls')}
+    import { writeSockaddr } from ${source('relay/engine/sockaddr')}
+    import { systemError } from ${source('ffi/errno')}
+    import * as c from ${source('ffi/constants')}
     const calls = loadSyscalls()
     const memory = calls.allocate(64)
     const fd = calls.socket(c.AF_INET, c.SOCK_STREAM, 0)
@@ -127,7 +128,7 @@ const joins = (port: number, user: string): string => {
     const result = calls.bind(fd, memory.address, length)
     process.stdout.write(result < 0 ? systemError('bind', result).code : 'joined')`
   const as = [`--reuid=${user}`, `--regid=${user}`, '--clear-groups']
-  const node = [process.execPath, '--input-type=module', '-e', code]
+  const node = [process.execPath, typescript, '--input-type=module', '-e', code]
   return spawnSync('setpriv', [...as, ...node], { encoding: 'utf8' }).stdout
 }
 

@@ -268,7 +268,7 @@ t.test('what helm says after it names what it has made', { skip }, async t => {
   const kubeconfig = (await startApiServer(t)).kubeconfig()
   const said = await notes(kubeconfig, { replaceKubeProxy: true })
   t.match(said, 'kubectl -n kube-system rollout status daemonset/usher\n')
-  t.match(said, 'exec daemonset/usher -- node /usher/dist/cli/main.js status\n')
+  t.match(said, 'exec daemonset/usher -- node /usher/dist/usher.js status\n')
   t.match(said, 'node-proxy=usher')
   const [config] = readObjects(`${kubernetes}/base/config.yaml`)
   t.match(said, `in mode ${(config as unknown as Values)['mode'] as string}.`)

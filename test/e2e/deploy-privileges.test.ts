@@ -50,7 +50,7 @@ const serveLow = async (t: Test, ...capabilities: string[]) => {
   const [port, { endpoint }] = [await lowPort(), await namedBackend(t, 'low')]
   const objects = [service('low', testHost, [{ name: 'p', port }])]
   const file = await manifestFile(t, ...objects, ...slice('low', [endpoint]))
-  const usher = [process.execPath, `${top}dist/cli/main.js`, 'run', '--manifests']
+  const usher = [process.execPath, `${top}dist/usher.js`, 'run', '--manifests']
   const off = [
     '--proxy-mode=userspace',
     '--metrics-bind-address=off',
@@ -86,7 +86,7 @@ const granted = (): readonly string[] => {
 
 /** `usher check` in a network of its own, with just these capabilities. */
 const checkIn = (...capabilities: readonly string[]): string => {
-  const usher = [process.execPath, `${top}dist/cli/main.js`, 'check']
+  const usher = [process.execPath, `${top}dist/usher.js`, 'check']
   const args = ['setpriv', ...privileges(...capabilities), ...usher]
   const script = 'ip link set lo up && exec "$@"'
   const all = ['--net', 'sh', '-c', script, 'sh', ...args]

@@ -2,7 +2,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { connect } from 'node:net'
-import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { wait } from '../../src/cli/wait.ts'
 import { parseOptions } from '../../src/config/parse.ts'
@@ -15,6 +14,7 @@ import { runningIn, usherIn } from '../support/usher-in.ts'
 import { until } from '../support/until.ts'
 import { silentBackend } from '../support/silent-backend.ts'
 import { beginUsher, runUsher, startUsher } from '../support/usher.ts'
+import { usherProgram } from '../support/usher-program.ts'
 
 t.jobs = 4
 
@@ -198,14 +198,13 @@ t.test('it says now and then what it waits for', async t => {
 })
 
 t.test('a signal ends it, also where it is the first process', async t => {
-  const program = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url))
   const target = `${testHost}:${await freeTcpPort()}`
   const endings = [
     ['SIGTERM', 143],
     ['SIGINT', 130],
   ] as const
   for (const [signal, code] of endings) {
-    const usher = spawn(process.execPath, [program, 'wait', target])
+    const usher = spawn(process.execPath, [usherProgram, 'wait', target])
     await once(usher.stderr, 'data')
     usher.kill(signal)
     t.strictSame(await once(usher, 'exit'), [code, null])

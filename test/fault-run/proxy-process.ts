@@ -24,7 +24,7 @@ export class ProxyProcess {
     this.#child = spawn(
       process.execPath,
       [
-        ...loopbackUsher,
+        loopbackUsher,
         'run',
         '--proxy-mode=userspace',
         '--capture=listen',

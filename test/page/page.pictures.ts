@@ -178,7 +178,7 @@ const usherFor = async (t: Test, manifests: string): Promise<string> => {
   const addresses = ['metrics', 'healthz'].map(
     name => `--${name}-bind-address=127.0.0.1:0`,
   )
-  const line = [resolve('dist/cli/main.js'), 'run', ...flags, ...addresses]
+  const line = [resolve('dist/usher.js'), 'run', ...flags, ...addresses]
   const child = spawn(process.execPath, line, {
     // The page says what it reads, as it was given.
     cwd: dirname(manifests),

@@ -12,4 +12,4 @@ channel.addEventListener('message', ({ data }) => {
 // A channel between threads has no origins.
 // oxlint-disable-next-line unicorn/require-post-message-target-origin
 channel.postMessage({ started: workerData.thread })
-await import('../../dist/relay/sockets/linux/worker-main.js')
+await import('../../dist/relay-worker.js')

@@ -1,11 +1,11 @@
 import { RelayEngine } from '../../src/relay/engine/relay-engine.ts'
 import { linuxLayer } from '../../src/relay/sockets/linux/linux-layer.ts'
 import { systemClock } from '../../src/util/clock.ts'
+import { programFile } from '../../src/util/own-files.ts'
 import type { MakeRelay } from '../support/relay-fixture.ts'
 
 /** Forced collections in the middle of traffic are part of the soak. */
 const collecting = new URL('./collecting-worker.mjs', import.meta.url)
-const compiled = new URL('../../dist/relay/sockets/linux/worker-main.js', import.meta.url)
 
 const linuxRelay =
   (workers: number, file: URL): MakeRelay =>
@@ -25,7 +25,7 @@ export const soakedWith4 = linuxRelay(4, collecting)
 export const faultyRelay: MakeRelay = request =>
   linuxRelay(
     1,
-    compiled,
+    programFile('relay-worker'),
   )({
     ...request,
     observer: {

@@ -1,32 +1,11 @@
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo, Server } from 'node:net'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { pathToFileURL } from 'node:url'
 import type { Test } from 'tap'
-import ts from 'typescript'
 import type { PlannedBackend } from '../../src/demo/plan.ts'
 import type { Stage } from '../../src/demo/stage.ts'
 import type { EndpointSpec, Protocol, Service } from '../../src/model/service.ts'
 import type { ServicePortStatus, StatusDocument } from '../../src/observe/status.ts'
 import * as objects from './objects.ts'
-
-/**
- * The backends' program as plain JavaScript, removed when `t` ends. A loader would have
- * each of the many processes compile it anew.
- */
-export const compiledBackend = async (t: Test): Promise<URL> => {
-  const source = await readFile('src/demo/backend-process.ts', 'utf8')
-  const { outputText } = ts.transpileModule(source, {
-    compilerOptions: { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ES2022 },
-  })
-  const directory = await mkdtemp(join(tmpdir(), 'usher-demo-'))
-  t.teardown(() => rm(directory, { recursive: true }))
-  const file = join(directory, 'backend-process.mjs')
-  await writeFile(file, outputText)
-  return pathToFileURL(file)
-}
 
 export const listen = (server: Server, host: string, port: number): Promise<void> =>
   new Promise((done, fail) => {

@@ -5,9 +5,9 @@ import { RelayEngine, type RelayEngineDeps } from '../../src/relay/engine/relay-
 import { linuxLayer } from '../../src/relay/sockets/linux/linux-layer.ts'
 import type { Syscalls } from '../../src/ffi/syscalls.ts'
 import { systemClock } from '../../src/util/clock.ts'
+import { programFile } from '../../src/util/own-files.ts'
 import type { MakeRelay } from './relay-fixture.ts'
 import { until } from './until.ts'
-import { workerFile } from './usher-program.ts'
 
 interface LinuxRelayRequest extends Partial<RelayEngineDeps> {
   readonly workerProgram?: WorkerProgram
@@ -18,7 +18,7 @@ interface LinuxRelayRequest extends Partial<RelayEngineDeps> {
 /** A relay of several workers, or in another way special. */
 export const makeLinuxRelayWith =
   ({
-    workerProgram = { file: workerFile, execArgv: [] },
+    workerProgram = { file: programFile('relay-worker'), execArgv: [] },
     calls,
     ...over
   }: LinuxRelayRequest): MakeRelay =>
@@ -65,7 +65,7 @@ export const mortalWorker = (
       channel.postMessage([workerData.thread])
       ${code}
     }
-    await import('${workerFile.href}')`
+    await import('${programFile('relay-worker').href}')`
   const file = new URL(`data:text/javascript,${encodeURIComponent(text)}`)
   const tell = async (thread: number): Promise<void> => {
     heard.delete(thread)

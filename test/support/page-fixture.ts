@@ -105,8 +105,7 @@ export const servePage = async (
   const records: object[] = []
   const say = (fields: object): void => void records.push(fields)
   const viewers = new Viewers({ status, clock, log: { error: say, warn: say } })
-  const folder = new URL('../../dist/page/', import.meta.url)
-  const routes = pageRoutes({ viewers, status: () => first, folder })
+  const routes = pageRoutes({ viewers, status: () => first })
   const { server } = await start(t, routes, { address: '127.0.0.1', port: 0 })
   return { address: server.address(), records, close: () => server.close() }
 }

@@ -211,7 +211,7 @@ export const spawnUsher = (
 
 const programFor = (args: readonly string[]): readonly string[] => {
   const fromApi = args.some(arg => arg.startsWith('--kubeconfig'))
-  return [process.execPath, ...(fromApi ? loopbackUsher : [usherProgram])]
+  return [process.execPath, fromApi ? loopbackUsher : usherProgram]
 }
 
 const exitOf = (child: ChildProcess): Promise<Exit> =>

@@ -88,7 +88,7 @@ export const bench = {
     },
     baseline: {
       type: anyText('COMMAND'),
-      help: 'Another build of Usher to measure beside this one, as `baseline`: the words before `run`, such as "node /opt/usher/dist/cli/main.js".',
+      help: 'Another build of Usher to measure beside this one, as `baseline`: the words before `run`, such as "node /opt/usher/dist/usher.js".',
     },
     list: {
       type: onOff,

@@ -18,6 +18,7 @@ import { event, LiveRows } from './live-rows.ts'
 import { Deferred } from '../../util/deferred.ts'
 import { ProcessWatch, type ProcessFigures } from '../process-metrics.ts'
 import { isPlain, rowText } from './row-text.ts'
+import { pageFolder } from '../../util/own-files.ts'
 import { shortHash } from '../../util/short-hash.ts'
 import { type Answer, plain, type Route, type Routes } from '../admin-routes.ts'
 
@@ -330,8 +331,6 @@ interface PageDeps {
   readonly viewers: Pick<Viewers, 'join' | 'takes'>
   /** All but what the relay has to be asked for. */
   readonly status: () => StatusInput
-  /** Where the build puts what browsers get. */
-  readonly folder?: URL
 }
 
 /** Nothing from elsewhere, no script but its own files, no frame of another site. */
@@ -358,17 +357,13 @@ const contentTypes: Readonly<Record<string, string>> = {
 }
 
 /** The live page: `/`, its files, and `/stream`, by which it learns what changes. */
-export const pageRoutes = ({
-  viewers,
-  status,
-  folder = new URL('../../page/', import.meta.url),
-}: PageDeps): Routes => {
-  const files = existsSync(folder) ? readdirSync(folder) : []
+export const pageRoutes = ({ viewers, status }: PageDeps): Routes => {
+  const files = existsSync(pageFolder) ? readdirSync(pageFolder) : []
   return new Map<string, Route>([
-    ['/', { answer: () => firstPage(folder, status()) }],
+    ['/', { answer: () => firstPage(status()) }],
     ...files
       .filter(name => /\.(?:js|css)$/.test(name))
-      .map(name => [`/page/${name}`, fileRoute(new URL(name, folder))] as const),
+      .map(name => [`/page/${name}`, fileRoute(new URL(name, pageFolder))] as const),
     [
       '/stream',
       {
@@ -389,8 +384,8 @@ export const pageRoutes = ({
   ])
 }
 
-const firstPage = async (folder: URL, status: StatusInput): Promise<Answer> => {
-  const page = await readFile(new URL('page.html', folder), 'utf8')
+const firstPage = async (status: StatusInput): Promise<Answer> => {
+  const page = await readFile(new URL('page.html', pageFolder), 'utf8')
   const sentence = escaped(healthSentence(status, Date.now()))
   return file(
     'html',

@@ -1,3 +1,4 @@
+import { programFile } from '../../util/own-files.ts'
 import type { DataPlaneProgram } from './data-plane-process.ts'
 
 /** A program that starts the data plane with fewer privileges than this process has. */
@@ -8,18 +9,10 @@ export interface Launcher {
   readonly reason: string
 }
 
-const isSource = import.meta.url.endsWith('.ts')
-
-/** The file that is the data plane. */
-export const dataPlaneFile = new URL(
-  isSource ? './data-plane.ts' : './data-plane.js',
-  import.meta.url,
-)
-
 export const dataPlaneProgram = (launcher: readonly string[]): DataPlaneProgram => ({
-  file: dataPlaneFile,
-  // A debugger's port is not for it; TypeScript needs its loader.
-  execArgv: [...smallHeap, ...(isSource ? process.execArgv : [])],
+  file: programFile('data-plane'),
+  // None of this process's own: a debugger's port is not for it.
+  execArgv: smallHeap,
   env: environment(),
   launcher,
 })

@@ -1,6 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import type { ManifestSet } from './manifest-set.ts'
 import type { SourceObject } from '../diff.ts'
+import { programFile } from '../../util/own-files.ts'
 import { UsherError } from '../../util/usher-error.ts'
 
 /** To the reader: what to read, then one `more` for each part of what it has found. */
@@ -26,12 +27,6 @@ const longestReadMs = 600_000
 /** Characters of its stderr; V8 writes why it ends first. */
 const mostErrors = 4096
 
-const isSource = import.meta.url.endsWith('.ts')
-const program = new URL(
-  isSource ? './reader-main.ts' : './reader-main.js',
-  import.meta.url,
-)
-
 /**
  * Reads manifests in a process of its own, which is killed when `signal` aborts. Rejects
  * with READER_FAILED, READER_MEMORY, or an Error without code when it was aborted.
@@ -42,14 +37,11 @@ export const readInProcess = (
 ): Promise<ManifestSet> =>
   new Promise((resolve, reject) => {
     signal.throwIfAborted()
-    const reader = fork(program, {
+    const reader = fork(programFile('manifest-reader'), {
       serialization: 'advanced',
       stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
-      // Node's own flags of this process are not for it, but TypeScript needs its loader.
-      execArgv: [
-        ...(isSource ? process.execArgv : []),
-        `--max-old-space-size=${mostHeapMiB}`,
-      ],
+      // Node's own flags of this process are not for it.
+      execArgv: [`--max-old-space-size=${mostHeapMiB}`],
     })
     const objects: SourceObject[] = []
     const refused = new Set<string>()

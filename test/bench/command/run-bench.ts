@@ -3,13 +3,12 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
-import { fileURLToPath } from 'node:url'
 import type { Test } from 'tap'
 import { parseRecord } from '../../../bench/record/json.ts'
 import type { RunRecord } from '../../../bench/record/record.ts'
+import { usherProgram } from '../../support/usher-program.ts'
 
 /** What the build makes; `npm test` builds first. */
-const program = fileURLToPath(new URL('../../../dist/cli/main.js', import.meta.url))
 
 export interface BenchRun {
   readonly child: ChildProcess
@@ -23,7 +22,7 @@ export interface BenchRun {
 /** Starts `usher bench`; ended with the test. */
 export const startBench = (t: Test, ...args: readonly string[]): BenchRun => {
   const output = mkdtempSync(join(tmpdir(), 'bench-test-'))
-  const argv = [program, 'bench', '--output', output, ...args]
+  const argv = [usherProgram, 'bench', '--output', output, ...args]
   const child = spawn(process.execPath, argv, { stdio: ['ignore', 'pipe', 'pipe'] })
   let progress = ''
   child.stderr.on('data', (chunk: Buffer) => {

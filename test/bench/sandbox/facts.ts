@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { type Child, programBeside, startChild } from '../../../bench/process/child.ts'
+import { type Child, startChild } from '../../../bench/process/child.ts'
 import { isToBePrepared, type Sandbox } from '../../../bench/sandbox/prepare-sandbox.ts'
 import { namespaces } from '../../../bench/topology/namespaces.ts'
 import type { Lane, Place } from '../../../bench/topology/topology.ts'
@@ -58,7 +58,7 @@ const inPlace = (place: Place, line: string): Promise<string> => {
 }
 
 const peerIn = async ({ enter }: Place) => {
-  const child: Child = startChild(programBeside(import.meta.url, 'sandbox-peer'), enter)
+  const child: Child = startChild(new URL('sandbox-peer.ts', import.meta.url), enter)
   const ask = async (question: PeerQuestion) =>
     (await child.ask(question, waitMs)) as string
   return {

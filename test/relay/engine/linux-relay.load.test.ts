@@ -12,6 +12,7 @@ import { relayProcess } from '../../support/relay-process.ts'
 import { dial, echoBackend, namedBackend } from '../../support/tcp-backend.ts'
 import { echoUdp } from '../../support/udp-backend.ts'
 import { udpClient } from '../../support/udp-client.ts'
+import { typescript } from '../../support/typescript.ts'
 import { until } from '../../support/until.ts'
 import { urgentContract } from '../contract/tcp-urgent.ts'
 
@@ -100,8 +101,8 @@ t.test('under load', { skip: linuxRelaySkip() }, async t => {
   })
 
   t.test('collections of garbage in every turn harm nothing', async t => {
-    const file = new URL('../../support/gc-worker.mjs', import.meta.url)
-    const make = makeLinuxRelayWith({ workerProgram: { file, execArgv: [] } })
+    const file = new URL('../../support/gc-worker.ts', import.meta.url)
+    const make = makeLinuxRelayWith({ workerProgram: { file, execArgv: [typescript] } })
     const { relay, faults } = relayFixture(t, make)
     const [port, udpPort] = [await freeTcpPort(), await freeUdpPort()]
     const backend = await echoBackend(t)

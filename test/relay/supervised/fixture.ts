@@ -10,12 +10,13 @@ import {
   type SupervisedRelayDeps,
 } from '../../../src/relay/supervised/supervise-relay.ts'
 import { systemClock } from '../../../src/util/clock.ts'
+import { programFile } from '../../../src/util/own-files.ts'
 import { testHost } from '../../support/ports.ts'
 import { defaultLimits } from '../../support/relay-fixture.ts'
 
 /** What the build has made, without what the test runner would load into it. */
 export const compiled = (): DataPlaneProgram => ({
-  file: new URL('../../../dist/relay/supervised/data-plane.js', import.meta.url),
+  file: programFile('data-plane'),
   execArgv: [],
   env: { PATH: process.env['PATH'] },
 })

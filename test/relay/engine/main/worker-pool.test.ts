@@ -15,6 +15,7 @@ import { makeLinuxRelayWith, mortalWorker } from '../../../support/linux-relay.t
 import { dial, echoBackend } from '../../../support/tcp-backend.ts'
 import { echoUdp } from '../../../support/udp-backend.ts'
 import { udpClient } from '../../../support/udp-client.ts'
+import { typescript } from '../../../support/typescript.ts'
 import { until } from '../../../support/until.ts'
 
 const at = (port: number) => [{ address: testHost, port }]
@@ -207,12 +208,12 @@ t.test('workers', { skip: linuxRelaySkip() }, async t => {
   })
 
   t.test('process.exit does not wait for threads that wait', async t => {
-    const built = (path: string): string =>
-      new URL(`../../../../dist/${path}`, import.meta.url).href
+    const source = (path: string): string =>
+      new URL(`../../../../src/${path}`, import.meta.url).href
     const code = `
-      const { RelayEngine } = await import('${built('relay/engine/relay-engine.js')}')
-      const { linuxLayer } = await import('${built('relay/sockets/linux/linux-layer.js')}')
-      const { systemClock: clock } = await import('${built('util/clock.js')}')
+      const { RelayEngine } = await import('${source('relay/engine/relay-engine.ts')}')
+      const { linuxLayer } = await import('${source('relay/sockets/linux/linux-layer.ts')}')
+      const { systemClock: clock } = await import('${source('util/clock.ts')}')
       const limits = { reservedFds: 64, dialLadder: [250] }
       const observer = { wants: () => false, fault: console.error }
       const workers = 2
@@ -222,7 +223,7 @@ t.test('workers', { skip: linuxRelaySkip() }, async t => {
       await new RelayEngine(deps).apply([])
       setTimeout(() => process.exit(7), 100)`
     const stdio = 'inherit' as const
-    const child = spawn(process.execPath, ['--input-type=module', '-e', code], { stdio })
+    const child = spawn(process.execPath, [typescript, '--input-type=module', '-e', code], { stdio })
     t.teardown(() => child.kill('SIGKILL'))
     const ended = once(child, 'exit') as Promise<[number]>
     const soon = sleep(5000, 'it hangs', { ref: false })

@@ -1,13 +1,14 @@
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import t from 'tap'
+import { typescript } from '../../../support/typescript.ts'
 import {
   Descriptors,
   newDescriptorsMemory,
 } from '../../../../src/relay/engine/shared/descriptors.ts'
 
-const compiled = new URL(
-  '../../../../dist/relay/engine/shared/descriptors.js',
+const tested = new URL(
+  '../../../../src/relay/engine/shared/descriptors.ts',
   import.meta.url,
 )
 
@@ -15,7 +16,7 @@ t.test('threads that take at the same time never have more than there is', async
   const memory = newDescriptorsMemory(20, 4, 4)
   const code = `
     import { workerData } from 'node:worker_threads'
-    const { Descriptors } = await import('${compiled.href}')
+    const { Descriptors } = await import('${tested.href}')
     const { memory, most, thread } = workerData
     const own = new Descriptors(memory, thread)
     const told = new Int32Array(most)
@@ -27,7 +28,7 @@ t.test('threads that take at the same time never have more than there is', async
   const most = new SharedArrayBuffer(4)
   const file = new URL(`data:text/javascript,${encodeURIComponent(code)}`)
   const workers = [1, 2, 3].map(
-    thread => new Worker(file, { workerData: { memory, most, thread }, execArgv: [] }),
+    thread => new Worker(file, { workerData: { memory, most, thread }, execArgv: [typescript] }),
   )
   await Promise.all(workers.map(worker => once(worker, 'exit')))
   t.equal(new Int32Array(most)[0], 0)
