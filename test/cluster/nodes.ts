@@ -121,7 +121,6 @@ export const makeNode = async (cluster: Cluster, name: NodeName): Promise<Node> 
   await until(
     `the namespaces of ${name}`,
     () => existsSync(join(folder, 'ready')),
-    10_000,
   )
   const node = { name, zone, ipv4, ipv6, folder, pid: init.pid ?? 0, daemons: new Map() }
   await output(

@@ -88,7 +88,6 @@ const isLeftOut = (node: Netns): Promise<void> =>
       const { problems } = await status(node).catch(() => ({ problems: [] }))
       return problems.some(({ message }) => message.includes('reaches the API server'))
     },
-    20_000,
   )
 
 t.test(

@@ -120,7 +120,6 @@ export const udpFlowsStay = async (
         const names = (await Promise.all(dials)).map(({ backend: name }) => name)
         return names.every(name => name !== '') && names.includes(backend) === is
       },
-      20_000,
     )
 
   await stayed(all, 'at first')
