@@ -32,10 +32,7 @@ const run = (t: Test, server: ApiServer, ...flags: string[]): Promise<Usher> =>
   )
 
 const becomes = (service: ClusterService, answer: string): Promise<void> =>
-  until(
-    `${service.name} answers ${answer}`,
-    async () => (await service.ask()) === answer,
-  )
+  until(`${service.name} answers ${answer}`, async () => (await service.ask()) === answer)
 
 /** Waits until `names` and nobody else answer ten connections. */
 const isServedBy = (service: ClusterService, ...names: string[]): Promise<void> =>

@@ -87,10 +87,7 @@ const tellsOf = async (t: Test, way: Way, mixedFirst: boolean): Promise<void> =>
   usher = start(nftablesMode)
   await usher.ready(1)
   await served('10.96.0.102')
-  await until(
-    'the leftovers are gone',
-    async () => !/KUBE-/.test(await ruleset()),
-  )
+  await until('the leftovers are gone', async () => !/KUBE-/.test(await ruleset()))
   await served('10.96.0.102')
 }
 

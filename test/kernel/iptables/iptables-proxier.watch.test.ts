@@ -65,13 +65,10 @@ const damages: readonly (readonly [what: string, text: string, said: RegExp])[] 
 
 /** Looks of the canary come to an end in real time, whatever the clock says. */
 const look = async (world: World, seen: () => boolean): Promise<void> => {
-  await until(
-    'a look of the canary',
-    () => {
-      if (world.clock.waiting > 0) world.clock.advance(500)
-      return seen()
-    },
-  )
+  await until('a look of the canary', () => {
+    if (world.clock.waiting > 0) world.clock.advance(500)
+    return seen()
+  })
 }
 
 for (const backend of backends) {

@@ -22,16 +22,13 @@ const stallingReader = (socket: Socket): ReturnType<typeof readBulk> => {
 
 const stillness = async (figure: () => number): Promise<void> => {
   let before = -1
-  await until(
-    'it stands still',
-    async () => {
-      const now = figure()
-      const isSame = now === before
-      before = now
-      await new Promise(resolve => setTimeout(resolve, 300))
-      return isSame
-    },
-  )
+  await until('it stands still', async () => {
+    const now = figure()
+    const isSame = now === before
+    before = now
+    await new Promise(resolve => setTimeout(resolve, 300))
+    return isSame
+  })
 }
 
 /** What slow readers cost: `connectionBuffer` a direction, and `heldBytes` all together. */
@@ -47,10 +44,7 @@ t.test('slow readers', { skip: linuxRelaySkip() }, async t => {
       const socket = dial(t, port)
       return { socket, reader: stallingReader(socket) }
     })
-    await until(
-      'all have begun',
-      () => readers.every(one => one.reader.bytes() > 0),
-    )
+    await until('all have begun', () => readers.every(one => one.reader.bytes() > 0))
     await stillness(held)
     return { port, records, held, readers }
   }
