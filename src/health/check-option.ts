@@ -270,11 +270,12 @@ const issueOf = (input: unknown, field: string, message: string) => {
 export const decodeCheck = (given: string | Check): CheckOption => {
   const check = typeof given === 'string' ? (readCheck(given) as Check) : given
   const { interval, timeout, fall, rise, init } = check
+  const { intervalMs, timeoutMs } = usualRules
   return {
     check,
     rules: {
-      intervalMs: msOf(interval) ?? usualRules.intervalMs,
-      timeoutMs: msOf(timeout) ?? usualRules.timeoutMs,
+      intervalMs: interval === undefined ? intervalMs : msOf(interval),
+      timeoutMs: timeout === undefined ? timeoutMs : msOf(timeout),
       fall: fall ?? usualRules.fall,
       rise: rise ?? usualRules.rise,
       // A role that a server has not been shown to have is not to be taken for granted.

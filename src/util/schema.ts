@@ -54,11 +54,8 @@ export const durationText = (least: string, most: string, example: string) => {
   )
 }
 
-/** Milliseconds, of a text that a schema of durations has found right; undefined where there is none. */
-export const msOf = (text: string | undefined): number | undefined => {
-  const ms = text === undefined ? undefined : parseDuration(text)
-  return ms === undefined ? undefined : Math.round(ms)
-}
+/** Milliseconds, of a text that a schema of durations has found right. */
+export const msOf = (text: string): number => Math.round(parseDuration(text) ?? 0)
 
 /** `what`: a number of clients. */
 export const countOf = (what: string, most: number, example: number) => {
