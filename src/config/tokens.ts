@@ -5,7 +5,7 @@ import { routeOptions } from '../source/routes/route-fields.ts'
 import { orList, suggest } from '../util/suggest.ts'
 import { table } from './options.ts'
 import type { Row } from './row.ts'
-import { parseBool } from './types/pairs.ts'
+import { parseBool } from './types/basic.ts'
 import { UsageError } from './usage-error.ts'
 
 type Rows = ReadonlyMap<string, Row>

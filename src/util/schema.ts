@@ -1,12 +1,17 @@
 import * as v from 'valibot'
 import { parseDuration } from './duration.ts'
 import { show } from './printable.ts'
+import { orList } from './suggest.ts'
 
 /** `"x" is not ...`, for what a schema refuses; `right` is what would be right. */
 export const isNot =
   (right: string) =>
   (issue: { readonly input: unknown }): string =>
     `${show(issue.input)} is not ${right}`
+
+/** One of a few words. */
+export const oneOf = <const T extends readonly string[]>(words: T) =>
+  v.picklist(words, isNot(orList(words)))
 
 export const wholeNumber = (lowest: number, highest: number, right: string) =>
   v.pipe(

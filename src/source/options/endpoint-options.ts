@@ -8,7 +8,7 @@ import {
 import { parseBytes } from '../../util/bytes.ts'
 import { peek } from '../../util/printable.ts'
 import { proxyVersions } from '../../util/proxy-header.ts'
-import { isNot, countOf, durationText, msOf } from '../../util/schema.ts'
+import { isNot, countOf, durationText, msOf, oneOf } from '../../util/schema.ts'
 import { option, shownMs, type Ways } from './option.ts'
 
 const mostReplay = 64 * 1024
@@ -119,12 +119,7 @@ const isByClient = (balance: unknown): boolean =>
 /** Which endpoint a new connection goes to. */
 const balanceOptions = {
   balance: option(
-    v.picklist(
-      balanceNames,
-      isNot(
-        `${balanceNames.slice(0, -1).join(', ')} or ${balanceNames.slice(-1).join('')}`,
-      ),
-    ),
+    oneOf(balanceNames),
     [
       'Which endpoint a new connection goes to; `round-robin` by default.',
       ...Object.entries(balancePolicies).flatMap(([name, { help }]) =>
@@ -264,17 +259,17 @@ const checkOptions = {
     },
   ),
   onDown: option(
-    v.picklist(['keep', 'reset'], isNot('keep or reset')),
+    oneOf(['keep', 'reset']),
     'What becomes of the connections to an endpoint that goes down: they are kept, or reset. With a check for a role `reset` is what you want: the former primary answers, and takes no writes.',
     { example: 'reset', needs: 'check', decode: onDown => ({ onDown }) },
   ),
   whenAllDown: option(
-    v.picklist(['try', 'refuse'], isNot('try or refuse')),
+    oneOf(['try', 'refuse']),
     'Which endpoints get new connections while a check finds all of them down: all, as one may serve all the same (`try`), or none (`refuse`: clients are refused, or wait with `hold`). `refuse` is the default where the check asks for a role: `http`, `send` and `expect`, a Redis role; `try` with the others.',
     { example: 'refuse', needs: 'check', decode: whenAllDown => ({ whenAllDown }) },
   ),
   onBack: option(
-    v.picklist(['keep', 'reset'], isNot('keep or reset')),
+    oneOf(['keep', 'reset']),
     'TCP only. What becomes of the connections to a backup, an endpoint of a later tier or of weight 0, when a check finds one up again that goes before it: they are kept, which is the default, or reset.',
     {
       example: 'reset',
@@ -291,7 +286,7 @@ export const endpointOptions = {
   ...ageOptions,
   /** What endpoints are told of their clients. */
   proxyProtocol: option(
-    v.picklist(proxyVersions, isNot('v1 or v2')),
+    oneOf(proxyVersions),
     'TCP only; off by default. Endpoints are told who the client is by a header of the PROXY protocol, v1 (text) or v2 (binary), before its first byte. They have to expect it.',
     {
       example: 'v2',

@@ -2,7 +2,7 @@ import * as v from 'valibot'
 import { accessLogFormats, readLogDestination } from '../../model/access-log.ts'
 import { hasTraffic, type TrafficOptions } from '../../model/traffic.ts'
 import { type AddressRanges, rangesOf, readBlock } from '../../util/address-ranges.ts'
-import { sound, isNot, checkedText, durationText, msOf } from '../../util/schema.ts'
+import { sound, isNot, checkedText, durationText, msOf, oneOf } from '../../util/schema.ts'
 import { isDnsLabel, isDnsSubdomain, list } from '../decode/fields.ts'
 import { endpointOptions } from '../options/endpoint-options.ts'
 import { described, option, type Options, schemasOf } from '../options/option.ts'
@@ -104,7 +104,7 @@ const block = checkedText(
 /** A line for each connection. */
 const accessLogOptions = {
   accessLog: option(
-    v.picklist(accessLogFormats, isNot('json or tcplog')),
+    oneOf(accessLogFormats),
     'TCP only; off by default. A line for each connection that has ended: as JSON, or as HAProxy writes it with `option tcplog`. See [access-log.md](access-log.md).',
     {
       example: 'json',
@@ -192,7 +192,7 @@ export const routeOptions = {
     },
   ),
   onGone: option(
-    v.picklist(['keep', 'reset'], isNot('keep or reset')),
+    oneOf(['keep', 'reset']),
     'TCP only. What becomes of the connections to an address that the answer for a name, or the file, no longer has: they are kept, which is the default, or reset.',
     { example: 'reset', protocol: 'TCP', decode: onGone => ({ onGone }) },
   ),
