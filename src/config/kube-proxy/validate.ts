@@ -19,11 +19,7 @@ const duplicate = (path: string, value: string): string =>
   `${at(path)}: Duplicate value: ${JSON.stringify(value)}`
 
 /** For a value that is not one of a few. */
-const unsupported = (
-  path: string,
-  value: string,
-  right: readonly string[],
-): string =>
+const unsupported = (path: string, value: string, right: readonly string[]): string =>
   `${at(path)}: Unsupported value: ${JSON.stringify(value)}: supported values: ${right
     .map(each => JSON.stringify(each))
     .join(', ')}`

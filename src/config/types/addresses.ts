@@ -1,6 +1,15 @@
 import { readBlock } from '../../util/address-ranges.ts'
 import { parseCidr } from '../../util/cidr.ts'
-import { canonicalIp, isGroup, isWildcard, joinHostPort, splitHostPort, type AddressPort, bracketsAdvice, isLoopback } from '../../util/ip.ts'
+import {
+  canonicalIp,
+  isGroup,
+  isWildcard,
+  joinHostPort,
+  splitHostPort,
+  type AddressPort,
+  bracketsAdvice,
+  isLoopback,
+} from '../../util/ip.ts'
 import { badValue, commaList, splitAtCommas, textual, type OptionType } from './basic.ts'
 import { isUnix, unixFault } from '../../util/unix-address.ts'
 

@@ -46,7 +46,7 @@ const options: Options = {
       'eu-1a=3,eu-1b=1',
     ),
     'How many of the connections go to the endpoints of each zone.',
-    { decode: given => ({ balance: { zoneWeights: readZoneWeights(given) } }) },
+    { at: ['balance', 'zoneWeights'], read: readZoneWeights },
   ),
   /** What the others ask for depends on the server, a port or an account: they are for routes. */
   check: option(
@@ -150,10 +150,7 @@ const fieldOf = (key: string): string =>
   fieldPath(['metadata', 'annotations', `${annotationPrefix}${key}`])
 
 const optionsOf = (raw: object): Annotated['options'] => {
-  const { retry, ...others } = withDefaults(
-    decodeOptions(options, raw),
-    ways.earlyClose,
-  )
+  const { retry, ...others } = withDefaults(decodeOptions(options, raw), ways.earlyClose)
   return { ...others, ...(!asksForNothing(retry) && { retry }) }
 }
 

@@ -4,7 +4,17 @@ import { join } from 'node:path'
 import { systemClock, type Clock } from '../../util/clock.ts'
 import { show } from '../../util/printable.ts'
 import { ApiClient } from './api-client.ts'
-import { type Credentials, FileCredentials, type TlsMaterial, fileText, type TextCheck, certificateFault, fixedText, type Text, keyFault } from './credentials.ts'
+import {
+  type Credentials,
+  FileCredentials,
+  type TlsMaterial,
+  fileText,
+  type TextCheck,
+  certificateFault,
+  fixedText,
+  type Text,
+  keyFault,
+} from './credentials.ts'
 import { readKubeconfig, type Kubeconfig, type Part } from './kubeconfig.ts'
 import { agentTo, environmentProxy, proxyUrl } from './proxy.ts'
 import type { OutgoingHttpHeaders } from 'node:http'

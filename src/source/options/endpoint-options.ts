@@ -9,7 +9,7 @@ import { parseBytes } from '../../util/bytes.ts'
 import { peek } from '../../util/printable.ts'
 import { proxyVersions } from '../../util/proxy-header.ts'
 import { isNot, countOf, durationText, msOf, oneOf } from '../../util/schema.ts'
-import { option, shownMs, type Ways } from './option.ts'
+import { option, shownAsIs, time, type Ways } from './option.ts'
 
 const mostReplay = 64 * 1024
 
@@ -39,10 +39,10 @@ const retryOptions = {
     {
       example: false,
       protocol: 'TCP',
-      decode: earlyClose => ({ retry: { earlyClose } }),
+      at: ['retry', 'earlyClose'],
       // Of UDP it says nothing.
-      show: ({ retry }) =>
-        retry?.earlyClose === false && retry.expectsReplies !== true ? 'off' : undefined,
+      show: (earlyClose, { retry }) =>
+        earlyClose === false && retry?.expectsReplies !== true ? 'off' : undefined,
     },
   ),
   replay: option(
@@ -56,37 +56,31 @@ const retryOptions = {
       example: '1k',
       protocol: 'TCP',
       idle: replaysNothing,
-      decode: given => ({ retry: { replay: readReplay(given) ?? 0 } }),
-      show: ({ retry }) => (retry?.replay === 0 ? undefined : retry?.replay),
+      at: ['retry', 'replay'],
+      read: readReplay,
+      show: bytes => (bytes === 0 ? undefined : shownAsIs(bytes)),
     },
   ),
   answerWithin: option(
     // Shorter is within what a network loses; longer than any client waits.
     durationText('100ms', '60s', '2s'),
     'TCP only; off by default. How long an endpoint may take for its first byte after the client has spoken. One that takes longer has failed, as if it had closed early; where `replay` covers what the client has said, the next endpoint is told it.',
-    {
-      protocol: 'TCP',
-      decode: given => ({ retry: { answerMs: msOf(given) } }),
-      show: ({ retry }) => shownMs(retry?.answerMs),
-    },
+    { protocol: 'TCP', at: ['retry', 'answerMs'], ...time },
   ),
   hold: option(
     durationText('0s', '24h', '30s'),
     'TCP only; 0s by default. How long a client waits for an endpoint to come back, counted from its connection, when none could be connected to. Endpoints are tried again every second or sooner.',
     {
       protocol: 'TCP',
-      decode: given => ({ retry: { holdMs: msOf(given) } }),
-      show: ({ retry }) => (retry?.holdMs === 0 ? undefined : shownMs(retry?.holdMs)),
+      at: ['retry', 'holdMs'],
+      read: msOf,
+      show: ms => (ms === 0 ? undefined : time.show(ms)),
     },
   ),
   mostHeld: option(
     countOf('clients', 65_536, 256),
     'How many clients wait at most; 256 by default. The next one is reset.',
-    {
-      protocol: 'TCP',
-      decode: mostHeld => ({ retry: { mostHeld } }),
-      show: ({ retry }) => retry?.mostHeld,
-    },
+    { protocol: 'TCP', at: ['retry', 'mostHeld'] },
   ),
 }
 
@@ -95,20 +89,12 @@ const ageOptions = {
   idleTimeout: option(
     durationText('1s', '168h', '1h'),
     'TCP only; `--tcp-idle-timeout` by default. A connection in which no byte has moved for so long is ended, half-closed or not.',
-    {
-      protocol: 'TCP',
-      decode: given => ({ ages: { idleMs: msOf(given) } }),
-      show: ({ ages }) => shownMs(ages?.idleMs),
-    },
+    { protocol: 'TCP', at: ['ages', 'idleMs'], ...time },
   ),
   lifetime: option(
     durationText('1s', '168h', '24h'),
     'TCP only; none by default. How long a connection lasts, less up to a tenth of that, each its own. It is ended at its next quiet moment, at the latest 30 s after.',
-    {
-      protocol: 'TCP',
-      decode: given => ({ ages: { lifetimeMs: msOf(given) } }),
-      show: ({ ages }) => shownMs(ages?.lifetimeMs),
-    },
+    { protocol: 'TCP', at: ['ages', 'lifetimeMs'], ...time },
   ),
 }
 
@@ -126,11 +112,7 @@ const balanceOptions = {
         help === undefined ? [] : [`\`${name}\`: ${help}.`],
       ),
     ].join(' '),
-    {
-      example: 'least-connections',
-      decode: by => ({ balance: { by } }),
-      show: ({ balance }) => balance?.by,
-    },
+    { example: 'least-connections', at: ['balance', 'by'] },
   ),
   slowStart: option(
     durationText('1s', '1h', '30s'),
@@ -140,8 +122,8 @@ const balanceOptions = {
         isByClient(peek(all, 'balance'))
           ? `does nothing with ${String(peek(all, 'balance'))}, which gives each endpoint its clients; leave it out`
           : '',
-      decode: given => ({ balance: { slowStartMs: msOf(given) } }),
-      show: ({ balance }) => shownMs(balance?.slowStartMs),
+      at: ['balance', 'slowStartMs'],
+      ...time,
     },
   ),
 }
@@ -151,31 +133,17 @@ const capacityOptions = {
   maxConnections: option(
     countOf('connections', 1_000_000, 80),
     'TCP only. How many connections each endpoint may have, over all workers. When all have so many, clients wait.',
-    {
-      protocol: 'TCP',
-      decode: maxConnections => ({ capacity: { maxConnections } }),
-      show: ({ capacity }) => capacity?.maxConnections,
-    },
+    { protocol: 'TCP', at: ['capacity', 'maxConnections'] },
   ),
   queue: option(
     durationText('0s', '1h', '5s'),
     'How long a client waits for a place at an endpoint, first come, first served; 5s by default. Then it is reset (cause `sQ`).',
-    {
-      protocol: 'TCP',
-      needs: 'maxConnections',
-      decode: given => ({ capacity: { queueMs: msOf(given) } }),
-      show: ({ capacity }) => shownMs(capacity?.queueMs),
-    },
+    { protocol: 'TCP', needs: 'maxConnections', at: ['capacity', 'queueMs'], ...time },
   ),
   mostQueued: option(
     countOf('clients', 65_536, 1024),
     'How many clients wait for a place at most; 1024 by default. The next one is reset.',
-    {
-      protocol: 'TCP',
-      needs: 'maxConnections',
-      decode: mostQueued => ({ capacity: { mostQueued } }),
-      show: ({ capacity }) => capacity?.mostQueued,
-    },
+    { protocol: 'TCP', needs: 'maxConnections', at: ['capacity', 'mostQueued'] },
   ),
 }
 
@@ -186,40 +154,22 @@ const limitOptions = {
   maxRouteConnections: option(
     countOf('connections', mostCounted, 1000),
     'TCP only; any number by default. How many connections are open at most; one that comes beyond that is reset.',
-    {
-      protocol: 'TCP',
-      decode: routeConnections => ({ limits: { routeConnections } }),
-      show: ({ limits }) => limits?.routeConnections,
-    },
+    { protocol: 'TCP', at: ['limits', 'routeConnections'] },
   ),
   maxRouteRate: option(
     countOf('connections a second', mostCounted, 200),
     'TCP only; any number by default. How many connections may come in a second, as many of them at once; others are reset.',
-    {
-      protocol: 'TCP',
-      decode: routeRate => ({ limits: { routeRate } }),
-      show: ({ limits }) => limits?.routeRate,
-    },
+    { protocol: 'TCP', at: ['limits', 'routeRate'] },
   ),
   maxClientConnections: option(
     countOf('connections', mostCounted, 20),
     'TCP only; any number by default. How many a client address may have open at most.',
-    {
-      protocol: 'TCP',
-      isByAddress: true,
-      decode: clientConnections => ({ limits: { clientConnections } }),
-      show: ({ limits }) => limits?.clientConnections,
-    },
+    { protocol: 'TCP', isByAddress: true, at: ['limits', 'clientConnections'] },
   ),
   maxClientRate: option(
     countOf('connections a second', mostCounted, 10),
     'TCP only; any number by default. How many may come from a client address in a second.',
-    {
-      protocol: 'TCP',
-      isByAddress: true,
-      decode: clientRate => ({ limits: { clientRate } }),
-      show: ({ limits }) => limits?.clientRate,
-    },
+    { protocol: 'TCP', isByAddress: true, at: ['limits', 'clientRate'] },
   ),
 }
 
@@ -228,11 +178,7 @@ const udpOptions = {
   udpIdleTimeout: option(
     durationText('1s', '168h', '5m'),
     'UDP only; `--udp-reply-timeout` before the first reply and `--udp-timeout` after it by default. A flow without a datagram for so long ends, in place of both: the next datagram begins another. So long an endpoint may also take for its first reply.',
-    {
-      protocol: 'UDP',
-      decode: given => ({ udp: { idleMs: msOf(given) } }),
-      show: ({ udp }) => shownMs(udp?.idleMs),
-    },
+    { protocol: 'UDP', at: ['udp', 'idleMs'], ...time },
   ),
   udpSpread: option(
     countOf('datagrams', 1_000_000, 1),
@@ -243,8 +189,7 @@ const udpOptions = {
         isByClient(peek(all, 'balance')) || Object.hasOwn(all, 'affinity')
           ? 'does nothing with affinity or maglev, which give each client its endpoint; leave it out'
           : '',
-      decode: spread => ({ udp: { spread } }),
-      show: ({ udp }) => udp?.spread,
+      at: ['udp', 'spread'],
     },
   ),
 }
@@ -271,12 +216,7 @@ const checkOptions = {
   onBack: option(
     oneOf(['keep', 'reset']),
     'TCP only. What becomes of the connections to a backup, an endpoint of a later tier or of weight 0, when a check finds one up again that goes before it: they are kept, which is the default, or reset.',
-    {
-      example: 'reset',
-      protocol: 'TCP',
-      needs: 'check',
-      decode: onBack => ({ onBack }),
-    },
+    { example: 'reset', protocol: 'TCP', needs: 'check', decode: onBack => ({ onBack }) },
   ),
 }
 
@@ -288,12 +228,7 @@ export const endpointOptions = {
   proxyProtocol: option(
     oneOf(proxyVersions),
     'TCP only; off by default. Endpoints are told who the client is by a header of the PROXY protocol, v1 (text) or v2 (binary), before its first byte. They have to expect it.',
-    {
-      example: 'v2',
-      protocol: 'TCP',
-      decode: proxyProtocol => ({ proxyProtocol }),
-      show: ({ proxyProtocol }) => proxyProtocol,
-    },
+    { example: 'v2', protocol: 'TCP', at: ['proxyProtocol'] },
   ),
   ...balanceOptions,
   ...capacityOptions,

@@ -9,6 +9,7 @@ import type { AccessLogOptions } from '../../model/access-log.ts'
 import type { CheckEffects } from '../../model/service.ts'
 import { goNanoseconds } from '../../util/duration.ts'
 import { peek } from '../../util/printable.ts'
+import { msOf } from '../../util/schema.ts'
 import type { Route } from '../routes/route.ts'
 
 // An option is one row: what it takes, what the docs say of it, what a relay is told, and how that is
@@ -36,6 +37,13 @@ export interface Ways {
   readonly earlyClose: boolean
 }
 
+/** What a value of an option is among those of a relay. */
+type Place =
+  | { [G in Group]: readonly [G, keyof NonNullable<TrafficOptions[G]>] }[Group]
+  | readonly ['proxyProtocol' | 'acceptProxy', undefined?]
+
+type Group = 'retry' | 'ages' | 'limits' | 'balance' | 'capacity' | 'udp' | 'accessLog'
+
 interface Columns {
   /** Undefined where it is about both. */
   readonly protocol?: 'TCP' | 'UDP'
@@ -45,13 +53,17 @@ interface Columns {
   readonly needs?: string
   /** Why it does nothing beside others, of which any may be unsound; '' where it does something. */
   readonly idle?: (all: object, ways: Ways) => string
-  /** What of it is in force. Undefined: nothing that has to be said. */
-  readonly show?: (options: TrafficOptions) => string | number | undefined
+  readonly at?: Place
+  /** How what is in force is told, where not just as it is; undefined: not at all. */
+  readonly show?: (value: unknown, options: TrafficOptions) => string | undefined
 }
 
 interface Row<S extends v.GenericSchema> extends Columns {
   /** Where the schema has none. */
   readonly example?: v.InferOutput<S>
+  /** To what it is in its place, where that is something else. */
+  readonly read?: (given: v.InferOutput<S>) => unknown
+  /** In place of `at`. */
   readonly decode?: (given: v.InferOutput<S>) => Draft
 }
 
@@ -75,16 +87,43 @@ export const described = <S extends v.GenericSchema>(
 export const option = <S extends v.GenericSchema>(
   schema: S,
   help: string,
-  { example, decode, ...columns }: Row<S>,
+  { example, read, decode, ...columns }: Row<S> = {},
 ) => ({
   ...columns,
   schema: described(schema, help, ...(example === undefined ? [] : [example])),
-  decode: (given: unknown): Draft => decode?.(given as v.InferOutput<S>) ?? {},
+  decode: (value: unknown): Draft => {
+    const given = value as v.InferOutput<S>
+    return (
+      decode?.(given) ?? draftAt(columns.at, read === undefined ? given : read(given))
+    )
+  },
 })
 
-/** `1m30s`. */
-export const shownMs = (ms: number | undefined): string | undefined =>
-  ms === undefined ? undefined : goNanoseconds(ms * 1e6)
+const draftAt = (at: Place | undefined, value: unknown): Draft => {
+  const [group, field] = at ?? []
+  if (group === undefined) return {}
+  return { [group]: field === undefined ? value : { [field]: value } }
+}
+
+/** What of an option is in force, as text; undefined where there is nothing to tell. */
+export const shown = (
+  { at, show }: Columns,
+  options: TrafficOptions,
+): string | undefined => {
+  const [group = '', field] = at ?? []
+  const whole = peek(options, group)
+  const value = field === undefined ? whole : peek(whole, field)
+  return show === undefined ? shownAsIs(value) : show(value, options)
+}
+
+export const shownAsIs = (value: unknown): string | undefined =>
+  typeof value === 'string' || typeof value === 'number' ? String(value) : undefined
+
+/** Of texts with a duration, told as `1m30s`. */
+export const time = {
+  read: msOf,
+  show: (ms: unknown) => (typeof ms === 'number' ? goNanoseconds(ms * 1e6) : undefined),
+}
 
 type Schemas<Rows extends Options> = {
   readonly [Name in keyof Rows]: Rows[Name]['schema']
@@ -107,7 +146,7 @@ export const decodeOptions = (rows: Options, raw: object): Draft => {
       all.set(group, isPart ? { ...before, ...value } : value)
     }
   }
-  return Object.fromEntries(all) as Draft
+  return Object.fromEntries(all)
 }
 
 /** As a relay goes by them, with the defaults. `route`: what an access log calls it. */

@@ -2,10 +2,17 @@ import * as v from 'valibot'
 import { accessLogFormats, readLogDestination } from '../../model/access-log.ts'
 import { hasTraffic, type TrafficOptions } from '../../model/traffic.ts'
 import { type AddressRanges, rangesOf, readBlock } from '../../util/address-ranges.ts'
-import { sound, isNot, checkedText, durationText, msOf, oneOf } from '../../util/schema.ts'
+import {
+  sound,
+  isNot,
+  checkedText,
+  durationText,
+  msOf,
+  oneOf,
+} from '../../util/schema.ts'
 import { isDnsLabel, isDnsSubdomain, list } from '../decode/fields.ts'
 import { endpointOptions } from '../options/endpoint-options.ts'
-import { described, option, type Options, schemasOf } from '../options/option.ts'
+import { described, option, type Options, schemasOf, shown } from '../options/option.ts'
 import { entryForm, readEntry } from './client-list.ts'
 import { plainName } from './dns/dns-message.ts'
 import { listenForm, readListen, readTarget, targetForm } from './route-address.ts'
@@ -70,7 +77,7 @@ const listOptions = {
     {
       isByAddress: true,
       decode: allow => ({ lists: { allow } }),
-      show: options => rangesText(options.clients?.allow),
+      show: (_, { clients: all }) => rangesText(all?.allow),
     },
   ),
   deny: option(
@@ -79,7 +86,7 @@ const listOptions = {
     {
       isByAddress: true,
       decode: deny => ({ lists: { deny } }),
-      show: options => rangesText(options.clients?.deny),
+      show: (_, { clients: all }) => rangesText(all?.deny),
     },
   ),
   probers: option(
@@ -89,7 +96,7 @@ const listOptions = {
       protocol: 'TCP',
       isByAddress: true,
       decode: probers => ({ lists: { probers } }),
-      show: options => rangesText(options.clients?.probers),
+      show: (_, { clients: all }) => rangesText(all?.probers),
     },
   ),
 }
@@ -106,12 +113,7 @@ const accessLogOptions = {
   accessLog: option(
     oneOf(accessLogFormats),
     'TCP only; off by default. A line for each connection that has ended: as JSON, or as HAProxy writes it with `option tcplog`. See [access-log.md](access-log.md).',
-    {
-      example: 'json',
-      protocol: 'TCP',
-      decode: format => ({ accessLog: { format } }),
-      show: ({ accessLog }) => accessLog?.format,
-    },
+    { example: 'json', protocol: 'TCP', at: ['accessLog', 'format'] },
   ),
   accessLogTo: option(
     checkedText(
@@ -121,12 +123,7 @@ const accessLogOptions = {
       'file:/var/log/usher/db.log',
     ),
     'Where those lines go: `stdout`, which is the default, `file:/PATH`, or `syslog:udp://ADDRESS:PORT`.',
-    {
-      protocol: 'TCP',
-      needs: 'accessLog',
-      decode: to => ({ accessLog: { to } }),
-      show: ({ accessLog }) => accessLog?.to,
-    },
+    { protocol: 'TCP', needs: 'accessLog', at: ['accessLog', 'to'] },
   ),
 }
 
@@ -143,7 +140,6 @@ export const socketOptions = {
       '600',
     ),
     'Of a route that listens at a path: the mode of its file, in octal digits; who may write to it may connect. 660 by default.',
-    {},
   ),
   socketOwner: option(
     checkedText(
@@ -153,7 +149,6 @@ export const socketOptions = {
       '999:999',
     ),
     'Of a route that listens at a path: the numbers of its file’s user and group (`id postgres` prints them), or of one of them: `999`, `:999`. Those of Usher by default; another user takes root.',
-    {},
   ),
 }
 
@@ -167,7 +162,6 @@ export const routeOptions = {
       'db',
     ),
     'What the log, metrics and `usher status` call it; unique. Without it, it is called by where it listens: `tcp-127-0-0-1-15432`.',
-    {},
   ),
   affinity: option(
     // The same as a Service's `timeoutSeconds` has.
@@ -187,8 +181,9 @@ export const routeOptions = {
       example: ['10.0.0.0/8'],
       protocol: 'TCP',
       isByAddress: true,
-      decode: given => ({ acceptProxy: rangesOf(given) }),
-      show: ({ acceptProxy }) => rangesText(acceptProxy && [acceptProxy]),
+      at: ['acceptProxy'],
+      read: rangesOf,
+      show: (_, { acceptProxy }) => rangesText(acceptProxy && [acceptProxy]),
     },
   ),
   onGone: option(
@@ -261,14 +256,11 @@ const serverNamePool = mapping(
 
 const fileOptions = {
   serverNames: option(
-    v.pipe(
-      list(serverNamePool, serverNamesForm),
-      v.minLength(1, isNot(serverNamesForm)),
-    ),
+    v.pipe(list(serverNamePool, serverNamesForm), v.minLength(1, isNot(serverNamesForm))),
     'TCP only, and in a file only. Endpoints for TLS clients by the server name and the protocols (ALPN) that they ask for; `endpoints` or `tiers` are for all others, who are refused without.',
     {
       protocol: 'TCP',
-      show: ({ serverNames }) => serverNames && `${serverNames.pools.length} pools`,
+      show: (_, { serverNames }) => serverNames && `${serverNames.pools.length} pools`,
     },
   ),
   ...routeOptions,
@@ -287,9 +279,9 @@ export const optionsInForce = (
 ): Readonly<Record<string, string>> => {
   // As most of 10 000 Services are.
   if (!hasTraffic(options)) return {}
-  const given = Object.entries(allOptions).flatMap(([name, { show }]) => {
-    const value = show?.(options)
-    return value === undefined ? [] : [[name, String(value)] as const]
+  const given = Object.entries(allOptions).flatMap(([name, one]) => {
+    const text = shown(one, options)
+    return text === undefined ? [] : [[name, text] as const]
   })
   return Object.fromEntries(given)
 }

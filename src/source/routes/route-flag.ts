@@ -67,7 +67,8 @@ const readQuery = (query: string | undefined): Query => {
       void faults.push(`option ${show(name)} ${message}`)
     if (option === undefined)
       fault(unknownName(name, [...optionsByFlagName.keys()], elsewhere))
-    else if (value === undefined) fault(`has no value; give one, like ${name}=${like(option)}`)
+    else if (value === undefined)
+      fault(`has no value; give one, like ${name}=${like(option)}`)
     else if (Object.hasOwn(options, option.key)) fault('is given twice; give it once')
     else options[option.key] = fromText(option.schema, value)
   }

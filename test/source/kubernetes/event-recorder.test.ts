@@ -1,6 +1,9 @@
 import t, { type Test } from 'tap'
 import { connectToCluster } from '../../../src/source/kubernetes/cluster-access.ts'
-import { EventRecorder, type ClusterEvent } from '../../../src/source/kubernetes/event-recorder.ts'
+import {
+  EventRecorder,
+  type ClusterEvent,
+} from '../../../src/source/kubernetes/event-recorder.ts'
 import { startApiServer } from '../../support/api-server/for-test.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
 import { until } from '../../support/until.ts'

@@ -2,7 +2,10 @@
 import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { FirstSight, type ManifestSet } from '../../../src/source/manifests/read-manifests.ts'
+import {
+  FirstSight,
+  type ManifestSet,
+} from '../../../src/source/manifests/read-manifests.ts'
 import { manifestSource } from '../../../src/source/manifests/manifest-source.ts'
 import { readApart } from '../../../src/source/manifests/read-apart.ts'
 import { until } from '../../support/until.ts'

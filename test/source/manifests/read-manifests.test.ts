@@ -2,7 +2,13 @@ import { execFileSync } from 'node:child_process'
 import { chmodSync, mkdirSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
 import { join, sep } from 'node:path'
 import t, { type Test } from 'tap'
-import { parseDocuments, type RawDocument, readManifests, type ManifestSet, FirstSight } from '../../../src/source/manifests/read-manifests.ts'
+import {
+  parseDocuments,
+  type RawDocument,
+  readManifests,
+  type ManifestSet,
+  FirstSight,
+} from '../../../src/source/manifests/read-manifests.ts'
 
 const service = (name: string, port: number | string = 80): string =>
   [
