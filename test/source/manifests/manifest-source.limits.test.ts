@@ -40,7 +40,7 @@ const readers = (): string[] => {
 
 const isReader = (pid: string): boolean => {
   try {
-    return readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('reader-main')
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('manifest-reader')
   } catch {
     // It has ended.
     return false
