@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { OptionsOf } from '../config/options.ts'
-import type { WaitTarget } from '../config/types/wait-target.ts'
+import type { WaitTarget } from '../config/types/addresses.ts'
 import { Backoff } from '../util/backoff.ts'
 import { type Io, visible, clientsWait } from './io.ts'
 import { joinHostPort, isWildcard, splitHostPort } from '../util/ip.ts'

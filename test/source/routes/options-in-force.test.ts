@@ -1,8 +1,7 @@
 import t from 'tap'
-import { optionsInForce } from '../../src/observe/options-in-force.ts'
-import { readRoutes } from '../../src/source/routes/read-routes.ts'
-import { routeOptions } from '../../src/source/routes/route-fields.ts'
-import { rangesOf } from '../../src/util/address-ranges.ts'
+import { readRoutes } from '../../../src/source/routes/read-routes.ts'
+import { optionsInForce, routeOptions } from '../../../src/source/routes/route-fields.ts'
+import { rangesOf } from '../../../src/util/address-ranges.ts'
 
 const of = async (text: string) => {
   const { routes, faults } = await readRoutes(
@@ -27,6 +26,7 @@ t.test('options are called as they are in a file', async t => {
     replay: '1024',
     answerWithin: '2s',
     hold: '30s',
+    mostHeld: '16',
     idleTimeout: '1h0m0s',
     lifetime: '24h0m0s',
     accessLog: 'tcplog',
@@ -47,10 +47,17 @@ t.test('options are called as they are in a file', async t => {
 })
 
 t.test('those of UDP are told, too', async t => {
-  const { routes } = await readRoutes(
-    'routes: [{listen: udp://127.0.0.1:1, endpoints: [a:1], udpSpread: 3, udpIdleTimeout: 5m}]',
-  )
-  t.match(optionsInForce(routes[0] ?? {}), { udpSpread: '3', udpIdleTimeout: '5m0s' })
+  const udp = async (more: string) => {
+    const { routes } = await readRoutes(
+      `routes: [{listen: udp://127.0.0.1:1, endpoints: [a:1]${more}}]`,
+    )
+    return optionsInForce(routes[0] ?? {})
+  }
+  t.strictSame(await udp(', udpSpread: 3, udpIdleTimeout: 5m'), {
+    udpSpread: '3',
+    udpIdleTimeout: '5m0s',
+  })
+  t.strictSame(await udp(''), {}, 'and none of TCP')
 })
 
 t.test('what is not given is not in force', async t => {
