@@ -1,19 +1,258 @@
-import { type GoalResult, goalsOf, goalsOfScenario } from '../record/goals.ts'
-import type { LeftOut, RunRecord, ScenarioRecord } from '../record/record.ts'
-import { doubtsOf, errorsOf, failuresOf } from '../record/troubles.ts'
-import { formatFigure, ratioText, ratioWithSpread } from '../record/words.ts'
-import { legend, overviewTable } from './overview.ts'
 import {
-  type Column,
-  coreColumns,
-  figureColumns,
-  furtherColumns,
-  ratioColumns,
-  type TableRecord,
-  targetsIn,
-  withoutEmpty,
-} from './scenario-table.ts'
-import { formatTable, wrapText } from './table.ts'
+  combined,
+  type Combined,
+  type Comparison,
+  comparisonOf,
+  figuresOf,
+  spreadOf,
+} from '../record/compare.ts'
+import {
+  coresOf,
+  coreText,
+  doubtsOf,
+  errorsOf,
+  failuresOf,
+  formatFigure,
+  type GoalResult,
+  goalsOf,
+  goalsOfScenario,
+  none,
+  ratioText,
+  ratioWithSpread,
+  spreadText,
+} from '../record/findings.ts'
+import type {
+  Cores,
+  LeftOut,
+  Metric,
+  RunRecord,
+  ScenarioRecord,
+} from '../record/record.ts'
+
+/**
+ * Lines of text with aligned columns: names to the left, the others to the right.
+ * @param names - how many columns hold names, from the first
+ */
+export const formatTable = (
+  rows: readonly (readonly string[])[],
+  names = 1,
+): string[] => {
+  const widths: number[] = []
+  for (const row of rows)
+    for (const [column, cell] of row.entries())
+      widths[column] = Math.max(widths[column] ?? 0, cell.length)
+  return rows.map(row =>
+    row
+      .map((cell, column) => {
+        const width = widths[column] ?? 0
+        return column < names ? cell.padEnd(width) : cell.padStart(width)
+      })
+      .join('  ')
+      .trimEnd(),
+  )
+}
+
+/** Text in lines of at most `width` characters, where its words allow that. */
+export const wrapText = (text: string, width: number): string[] => {
+  const lines: string[] = []
+  let line = ''
+  for (const word of text.split(/\s+/)) {
+    if (line === '') line = word
+    else if (line.length + 1 + word.length <= width) line += ` ${word}`
+    else {
+      lines.push(line)
+      line = word
+    }
+  }
+  return line === '' ? lines : [...lines, line]
+}
+
+/** A column of a table with a row for each target. */
+interface Column {
+  readonly title: string
+  /** '' where the cells have no unit. */
+  readonly unit: string
+  readonly cells: readonly string[]
+}
+
+/** What tables take of a record; enough of it is there before a run has ended. */
+type TableRecord = Pick<RunRecord, 'targets' | 'yardsticks'>
+
+/** Names of the targets that were run in a scenario, in the record's order. */
+const targetsIn = (
+  scenario: ScenarioRecord,
+  { targets }: Pick<RunRecord, 'targets'>,
+): readonly string[] => {
+  const ran = new Set(scenario.outcomes.map(({ target }) => target))
+  const known = targets.map(({ name }) => name)
+  return [
+    ...known.filter(name => ran.has(name)),
+    ...[...ran].filter(n => !known.includes(n)),
+  ]
+}
+
+/** The first metric: its median, and how far the rounds lay apart. */
+const figureColumns = (
+  scenario: ScenarioRecord,
+  targets: readonly string[],
+): readonly Column[] => {
+  const [metric] = scenario.metrics
+  if (metric === undefined) return []
+  const figures = targets.map(target => figuresOf(scenario, target, metric))
+  return [
+    {
+      title: metric.title,
+      unit: metric.unit,
+      cells: figures.map(all => formatFigure(spreadOf(all)?.median, metric)),
+    },
+    {
+      title: 'min..max',
+      unit: '',
+      cells: figures.map(all => rangeText(all, metric)),
+    },
+  ]
+}
+
+/** `900..1,900`; a single figure has no range. */
+const rangeText = (figures: readonly number[], metric: Metric): string =>
+  figures.length < 2 ? none : spreadText(spreadOf(figures), metric)
+
+/** The first metric's ratio to each yardstick. */
+const ratioColumns = (
+  scenario: ScenarioRecord,
+  targets: readonly string[],
+  yardsticks: readonly string[],
+  text = ratioWithSpread,
+): readonly Column[] => {
+  const [metric] = scenario.metrics
+  if (metric === undefined) return []
+  return yardsticks.map(yardstick => ({
+    title: `to ${yardstick}`,
+    unit: '',
+    cells: targets.map(target =>
+      target === yardstick
+        ? none
+        : text(comparisonOf(scenario, metric, target, yardstick)),
+    ),
+  }))
+}
+
+/** Medians of the other metrics. */
+const furtherColumns = (
+  scenario: ScenarioRecord,
+  targets: readonly string[],
+): readonly Column[] =>
+  scenario.metrics.slice(1).map(metric => ({
+    title: metric.title,
+    unit: metric.unit,
+    cells: targets.map(target =>
+      formatFigure(spreadOf(figuresOf(scenario, target, metric))?.median, metric),
+    ),
+  }))
+
+const whoIsBusy: readonly (readonly [keyof Cores, string])[] = [
+  ['generator', 'client'],
+  ['backend', 'backend'],
+  ['proxy', 'proxy'],
+  ['others', 'others'],
+]
+
+/** Cores kept busy. */
+const coreColumns = (
+  scenario: ScenarioRecord,
+  targets: readonly string[],
+): readonly Column[] => {
+  const cores = targets.map(target => coresOf(scenario, target))
+  return whoIsBusy.map(([who, title]) => ({
+    title,
+    unit: 'cores',
+    cells: cores.map(busy => coreText(busy[who])),
+  }))
+}
+
+/** A column in which no target has anything says nothing. */
+const withoutEmpty = (columns: readonly Column[]): readonly Column[] =>
+  columns.filter(({ cells }) => cells.some(cell => cell !== none))
+
+/** Whose ratios an overview shows: Usher's, or of all that are no yardstick, or of all. */
+const subjectsOf = ({
+  targets,
+  yardsticks,
+}: Pick<RunRecord, 'targets' | 'yardsticks'>): readonly string[] => {
+  const measured = targets.filter(({ name }) => !yardsticks.includes(name))
+  const ushers = measured.filter(({ kind }) => kind === 'usher')
+  const subjects = [ushers, measured].find(({ length }) => length > 0) ?? targets
+  return subjects.map(({ name }) => name)
+}
+
+/** How ratios are to be read. */
+const legend =
+  'Ratios are figure/theirs, taken within each round: their median (min..max).' +
+  ' "even": rounds disagree on which was ahead. "0.93?": they agree, but are too few or too far apart to be more than chance.'
+
+/** How much a row has room for. */
+interface OverviewText {
+  readonly ratio: (comparison: Comparison | undefined) => string
+  readonly withSpread: boolean
+}
+
+interface OverviewTable {
+  /** How many columns hold names, from the first. */
+  readonly names: number
+  readonly rows: readonly (readonly string[])[]
+}
+
+/**
+ * A table of all scenarios with a row for each that a subject has figures in, its head
+ * first. Empty columns are left out.
+ */
+const overviewTable = (
+  record: Pick<RunRecord, 'targets' | 'yardsticks' | 'scenarios'>,
+  { ratio, withSpread }: OverviewText,
+): OverviewTable => {
+  const subjects = subjectsOf(record)
+  const lines = record.scenarios.flatMap(scenario => linesOf(record, scenario, subjects))
+  const columns: readonly (readonly string[])[] = [
+    ['scenario', ...lines.map(nameIfNew)],
+    subjects.length > 1 ? ['target', ...lines.map(({ target }) => target)] : [],
+    [
+      'figure',
+      ...lines.map(({ metric, figure }) => formatFigure(figure?.median, metric)),
+    ],
+    withSpread
+      ? ['min..max', ...lines.map(({ metric, figures }) => rangeText(figures, metric))]
+      : [],
+    ['unit', ...lines.map(({ metric }) => metric.unit)],
+    ['better', ...lines.map(({ metric }) => metric.better)],
+    ...record.yardsticks.map((yardstick, i) => [
+      `to ${yardstick}`,
+      ...lines.map(({ ratios }) => ratio(ratios[i])),
+    ]),
+  ]
+  const used = columns.filter(([, ...cells]) => cells.some(cell => cell !== none))
+  const rows = ['head', ...lines].map((_, row) => used.map(column => column[row] ?? none))
+  return { names: subjects.length > 1 ? 2 : 1, rows }
+}
+
+interface Line extends Combined {
+  readonly target: string
+  readonly figures: readonly number[]
+}
+
+/** Its name stands at the first of a scenario's rows. */
+const nameIfNew = (line: Combined, i: number, all: readonly Combined[]): string =>
+  all[i - 1]?.scenario === line.scenario ? '' : line.scenario.name
+
+const linesOf = (
+  record: Pick<RunRecord, 'yardsticks'>,
+  scenario: ScenarioRecord,
+  subjects: readonly string[],
+): readonly Line[] =>
+  subjects.flatMap(target => {
+    const line = combined(record, scenario, target)
+    if (line === undefined) return []
+    return [{ ...line, target, figures: figuresOf(scenario, target, line.metric) }]
+  })
 
 /** Columns of a terminal; a table is wider only when it can't be helped. */
 const screenWidth = 120

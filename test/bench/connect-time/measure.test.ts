@@ -1,9 +1,9 @@
 import t from 'tap'
 import { measureLed } from '../../../bench/connect-time/measure.ts'
 import { ledName, ledScenarios } from '../../../bench/connect-time/record.ts'
-import { goalsOfScenario } from '../../../bench/record/goals.ts'
 import { parseControlOptions } from '../../../bench/control/options.ts'
 import { controlTargets, settingOf } from '../../../bench/control/setting.ts'
+import { goalsOfScenario } from '../../../bench/record/findings.ts'
 import { skip } from '../../kernel/connect-time/group.ts'
 
 const options = parseControlOptions(['--only=connect-time', '--mode-services=20000'])
