@@ -4,14 +4,14 @@ import { answerParent } from '../process/child.ts'
 /* Clients that nobody wants, in a process of their own: some slow, some hostile, all come back. */
 
 export interface CrowdQuestion {
-  /** `port` of a server on loopback that knows `paths`. */
-  readonly servers: readonly { readonly port: number; readonly path: string }[]
+  /** `host:port` of a server that knows `path`. */
+  readonly servers: readonly { readonly address: string; readonly path: string }[]
   /** Of each kind, over all servers. */
   readonly clients: number
 }
 
 /** None of them is the address that the bench asks from. */
-const from = '127.0.0.9'
+const localAddress = '127.0.0.9'
 const backAfterMs = 1000
 const slowEveryMs = 500
 
@@ -37,20 +37,21 @@ const hostile: readonly Behaviour[] = [
   () => {},
 ]
 
-const comeAndComeBack = (port: number, path: string, behave: Behaviour): void => {
-  const socket = connect({ port, host: '127.0.0.1', localAddress: from })
+const comeAndComeBack = (address: string, path: string, behave: Behaviour): void => {
+  const [host = '', port] = address.split(':')
+  const socket = connect({ host, port: Number(port), localAddress })
   socket.once('connect', () => behave(socket, path))
   socket.on('error', () => {})
   socket.once('close', () =>
-    setTimeout(() => comeAndComeBack(port, path, behave), backAfterMs),
+    setTimeout(() => comeAndComeBack(address, path, behave), backAfterMs),
   )
 }
 
 answerParent(async question => {
   const { servers, clients } = question as CrowdQuestion
   for (let i = 0; i < clients; i += 1) {
-    const { port, path } = servers[i % servers.length] ?? { port: 0, path: '' }
-    comeAndComeBack(port, path, slow)
-    comeAndComeBack(port, path, hostile[i % hostile.length] ?? slow)
+    const { address, path } = servers[i % servers.length] ?? { address: '', path: '' }
+    comeAndComeBack(address, path, slow)
+    comeAndComeBack(address, path, hostile[i % hostile.length] ?? slow)
   }
 })

@@ -1,7 +1,33 @@
+import { readFileSync } from 'node:fs'
+import { performance } from 'node:perf_hooks'
 import type { Clock } from '../../src/util/clock.ts'
 import { SyncRunner } from '../../src/util/sync-runner.ts'
-import type { StreamDone, StreamWish } from './protocol.ts'
-import { spending } from './usage.ts'
+import { processTree, readUsage } from '../process/usage.ts'
+import type { Spent, StreamDone, StreamWish } from './sync.ts'
+
+/** Starts to measure; the function says what was spent since. */
+export const spending = (): (() => Spent) => {
+  const tools = toolCpuMs()
+  const cpu = process.cpuUsage()
+  const startedAt = performance.now()
+  return () => {
+    const wallMs = performance.now() - startedAt
+    const { user, system } = process.cpuUsage(cpu)
+    return { wallMs, cpuMs: (user + system) / 1000, toolCpuMs: toolCpuMs() - tools }
+  }
+}
+
+/**
+ * Of this process's children, those that run and those that have ended. The kernel counts them
+ * in ticks of 10 ms, but adds them up exactly.
+ */
+const toolCpuMs = (): number => {
+  const children = processTree(process.pid).filter(pid => pid !== process.pid)
+  const running = readUsage(children)?.cpuSeconds ?? 0
+  const stat = readFileSync('/proc/self/stat', 'utf8')
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+  return running * 1000 + (Number(fields[13]) + Number(fields[14])) * 10
+}
 
 export interface StreamDeps {
   readonly clock: Clock
@@ -18,23 +44,18 @@ const tickMs = 5
  * Makes changes at an even rate and has them written as `usher run` does: those that come while
  * a sync waits or is under way are taken together by the next one. Rejects when a sync fails.
  */
-export const stream = async (
-  deps: StreamDeps,
-  { seconds, perSecond, minSyncMs }: StreamWish,
-): Promise<StreamDone> => {
-  const changes = Math.round(seconds * perSecond)
+export const stream = async (deps: StreamDeps, wish: StreamWish): Promise<StreamDone> => {
   const spent = spending()
-  const { appliedMs, syncs } = await applied(deps, changes, perSecond, minSyncMs)
-  return { appliedMs, syncs, ...spent() }
+  const done = await applied(deps, wish)
+  return { ...done, ...spent() }
 }
 
 const applied = (
   { clock, change, sync }: StreamDeps,
-  changes: number,
-  perSecond: number,
-  minSyncMs: number,
+  { seconds, perSecond, minSyncMs }: StreamWish,
 ): Promise<Pick<StreamDone, 'appliedMs' | 'syncs'>> =>
   new Promise((resolve, reject) => {
+    const changes = Math.round(seconds * perSecond)
     const appliedMs: number[] = []
     const startedAt = clock.now()
     let [made, syncs] = [0, 0]

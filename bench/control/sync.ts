@@ -1,0 +1,515 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { runTool } from '../../src/kernel/run-tool.ts'
+import { messageOf } from '../measure.ts'
+import { benchProgram, type Child, startChild } from '../process/child.ts'
+import type { Goal, Metric, Outcome, Sample, ScenarioRecord } from '../record/record.ts'
+import {
+  count,
+  lower,
+  percentiles,
+  percentilesOf,
+  quantile,
+  roundsOf,
+  type Say,
+  scenarioOf,
+} from './record.ts'
+import { kubeProxyName, nftablesName, type Part } from './subjects.ts'
+import { closing, type Closers } from './usher.ts'
+
+/** What is done to a subject, in this order; endpoints change as often as is asked for. */
+export const steps = [
+  'first',
+  'unchanged',
+  'endpoint',
+  'added',
+  'removed',
+  'full',
+] as const
+
+export type Step = (typeof steps)[number]
+
+export interface SyncWish {
+  readonly part: Part
+  readonly services: number
+  /** Of each Service. */
+  readonly endpoints: number
+  /** How often the endpoints of one Service change, one after the other. */
+  readonly changes: number
+  readonly stream: StreamWish
+}
+
+/** Endpoint changes that don't wait for each other. */
+export interface StreamWish {
+  /** 0: there is to be none. */
+  readonly seconds: number
+  readonly perSecond: number
+  /** As --min-sync-period. */
+  readonly minSyncMs: number
+}
+
+/** What the process that syncs is asked; one beside it is asked only to replay. */
+export type SyncQuestion =
+  | (Omit<SyncWish, 'changes' | 'stream'> & {
+      readonly do: 'open'
+      readonly name: string
+      /** For what tools were given, a file each. */
+      readonly folder: string
+    })
+  /** `i`: the Service that changes. */
+  | { readonly do: 'sync'; readonly step: Step; readonly i: number }
+  | ({ readonly do: 'stream' } & StreamWish)
+  | { readonly do: 'close' }
+  | ({ readonly do: 'replay' } & ToolCall)
+
+/** A tool that was run. */
+export interface ToolCall {
+  readonly command: string
+  readonly args: readonly string[]
+  /** The file with what it read; '' when that was nothing. */
+  readonly input: string
+  /** Those that say something, without comments and empty ones. */
+  readonly lines: number
+}
+
+/** CPU time, and time. Milliseconds. */
+export interface Spent {
+  readonly wallMs: number
+  /** CPU time of Usher's own process. */
+  readonly cpuMs: number
+  /** CPU time of all tools, those that only look among them; a multiple of 10. */
+  readonly toolCpuMs: number
+}
+
+/** What one sync took. */
+export interface SyncDone extends Spent {
+  /** Of that, for tools that were given rules to write. */
+  readonly waitedMs: number
+  readonly work: 'nothing' | 'partial' | 'full'
+  readonly calls: readonly ToolCall[]
+}
+
+/** What became of a stream of changes. */
+export interface StreamDone extends Spent {
+  /** From each change to the end of the sync that wrote it. */
+  readonly appliedMs: readonly number[]
+  readonly syncs: number
+}
+
+/** What a tool took by itself. */
+export interface ReplayDone {
+  readonly ms: number
+  /** The most memory that it was seen to have. */
+  readonly peakRssBytes: number
+}
+
+/** What one sync took, beside what its tools take by themselves. */
+export interface SyncCost extends Omit<SyncDone, 'calls'> {
+  /** The tools that were given rules, run once more on the same input and the same state. */
+  readonly toolMs: number
+  /** Lines that they were given. */
+  readonly lines: number
+  /** Tools run, those that only look among them. */
+  readonly tools: number
+  /** Of the tools that were given rules. */
+  readonly peakRssBytes: number
+}
+
+export type SyncCosts = Readonly<Partial<Record<Step, readonly SyncCost[]>>>
+
+export interface SyncFigures {
+  readonly name: string
+  /** Missing when it could not be measured, for `reason`. */
+  readonly costs?: SyncCosts
+  /** Missing when none was asked for. */
+  readonly stream?: StreamDone
+  readonly reason: string
+}
+
+/** Of the steps that are not endpoint changes. */
+const repetitions: Readonly<Record<Exclude<Step, 'endpoint'>, number>> = {
+  first: 1,
+  unchanged: 5,
+  added: 10,
+  removed: 10,
+  full: 3,
+}
+
+/** What takes as long as this is not done again. */
+const slowMs = 20_000
+
+/** For one sync, or one tool: more than any should take. */
+const answerWithinMs = 600_000
+
+/**
+ * From snapshots to rules in the kernel, in a namespace of the bench's own; beside it the
+ * same tools are given the same in a second one. Ends early on `signal`.
+ */
+export const measureSyncs = async (
+  names: readonly string[],
+  wish: SyncWish,
+  say: Say,
+  signal: AbortSignal,
+): Promise<readonly SyncFigures[]> => {
+  const figures: SyncFigures[] = []
+  for (const name of names) {
+    if (signal.aborted) break
+    say(`${wish.part}: ${name}, ${wish.services} Services`)
+    const found = await closing(closers => measureOne(name, wish, closers, signal)).catch(
+      (error: unknown) => ({ name, reason: messageOf(error) }),
+    )
+    // A tool that Ctrl-C ended is no reason.
+    if (!signal.aborted) figures.push(found)
+  }
+  return figures
+}
+
+const measureOne = async (
+  name: string,
+  { part, services, endpoints, changes, stream }: SyncWish,
+  closers: Closers,
+  signal: AbortSignal,
+): Promise<SyncFigures> => {
+  const folder = await mkdtemp(join(tmpdir(), 'usher-bench-sync-'))
+  closers.push(() => rm(folder, { recursive: true, force: true }))
+  const sync = await childInNamespace('sync', closers)
+  const replay = await childInNamespace('replay', closers)
+  await ask(sync, { do: 'open', part, name, services, endpoints, folder })
+  const costs: Partial<Record<Step, SyncCost[]>> = {}
+  for (const [step, i] of courseOf(part, services, changes)) {
+    signal.throwIfAborted()
+    const found = (costs[step] ??= [])
+    if (found.some(({ wallMs }) => wallMs > slowMs)) continue
+    const done = (await ask(sync, { do: 'sync', step, i })) as SyncDone
+    found.push(await costOf(done, replay))
+  }
+  const done =
+    stream.seconds > 0 ? await ask(sync, { do: 'stream', ...stream }) : undefined
+  await ask(sync, { do: 'close' })
+  return { name, costs, reason: '', ...(done && { stream: done as StreamDone }) }
+}
+
+/** Rejects (ToolError) where no namespace can be made: that takes root. */
+const childInNamespace = async (label: string, closers: Closers): Promise<Child> => {
+  const namespace = `usher-bench-${label}-${process.pid}`
+  await runTool('ip', ['netns', 'add', namespace])
+  closers.push(() => runTool('ip', ['netns', 'del', namespace]))
+  await runTool('ip', ['-n', namespace, 'link', 'set', 'lo', 'up'])
+  const enter = ['ip', 'netns', 'exec', namespace]
+  const child = startChild(benchProgram('control/sync-main'), enter)
+  closers.push(() => child.stop())
+  return child
+}
+
+const ask = (child: Child, question: SyncQuestion): Promise<unknown> =>
+  child.ask(
+    question,
+    answerWithinMs + (question.do === 'stream' ? question.seconds * 1000 : 0),
+  )
+
+/** Each step with the Service that it is about, in the order in which they are made. */
+export const courseOf = (
+  part: Part,
+  services: number,
+  changes: number,
+): readonly (readonly [Step, number])[] => {
+  const course: (readonly [Step, number])[] = []
+  for (const step of steps) {
+    // A capture is told what is wanted, and never that what is there is lost.
+    if (step === 'removed' || (step === 'full' && part === 'rules')) continue
+    const times = step === 'endpoint' ? changes : repetitions[step]
+    for (let n = 0; n < times; n += 1) {
+      // Spread over all: the last rules of a table may cost more than the first.
+      const i = Math.floor((n * services) / times)
+      course.push([step, step === 'added' ? services + n : i])
+      if (step === 'added') course.push(['removed', services + n])
+    }
+  }
+  return course
+}
+
+const costOf = async (
+  { calls, ...times }: SyncDone,
+  replay: Child,
+): Promise<SyncCost> => {
+  let [toolMs, lines, peakRssBytes] = [0, 0, 0]
+  for (const call of calls) {
+    if (onlyReads(call)) continue
+    const alone = (await ask(replay, { do: 'replay', ...call })) as ReplayDone
+    if (call.input === '') continue
+    toolMs += alone.ms
+    peakRssBytes = Math.max(peakRssBytes, alone.peakRssBytes)
+    lines += call.lines
+    await rm(call.input)
+  }
+  return { ...times, toolMs, lines, peakRssBytes, tools: calls.length }
+}
+
+/** To run it once more would change nothing. */
+const onlyReads = ({ command, args, input }: ToolCall): boolean =>
+  input === '' &&
+  (command === 'cat' ||
+    command.endsWith('-save') ||
+    args.some(arg => /^(?:--version|-S|-L\w*|list|save|show)$/.test(arg)))
+
+const titles: Readonly<Record<Step, string>> = {
+  first: 'first sync',
+  unchanged: 'the periodic sync, when nothing has changed',
+  endpoint: 'one endpoint of one Service moved',
+  added: 'one Service added',
+  removed: 'one Service removed',
+  full: 'a full sync of what is there already, as after a flush',
+}
+
+const milliseconds = (name: string, title: string): Metric => lower(name, title, 'ms', 1)
+
+const shared: readonly Metric[] = [
+  milliseconds('wall', 'Whole'),
+  milliseconds('wall p99', 'Whole p99'),
+  milliseconds('tool', 'The tools alone'),
+  milliseconds('cpu all', 'CPU time of all'),
+  milliseconds('cpu', 'its own'),
+  milliseconds('cpu tool', "its tools'"),
+  lower('rss', "A tool's memory", 'MB', 0),
+  lower('lines', 'Lines restored', '', 0),
+  lower('tools', 'Tools run', '', 0),
+]
+
+/** What the figure is that counts, and how it came about. */
+const ofAll = {
+  metrics: [milliseconds('beyond', 'Beyond the tools'), ...shared],
+  about:
+    'From a snapshot to rules in the kernel. Beyond the tools is the whole time less what those that are given rules take alone: on the same input, in a second network namespace with the same rules, just after. CPU times are means of all syncs of the kind.',
+}
+const ofOne = {
+  metrics: [
+    milliseconds('own', "Usher's own"),
+    milliseconds('own p99', "Usher's own p99"),
+    ...shared,
+  ],
+  about:
+    "From a snapshot to rules in the kernel. Usher's own is the whole time less that for which it waited for tools that are given rules. What they take alone, on the same input and the same rules, is beside it.",
+}
+
+/** Of fewer syncs the 99th percentile is the slowest. */
+const fewestForP99 = 50
+
+/** One number of Services: a scenario for each kind of sync, with the subjects for targets. */
+export const syncScenarios = (
+  wish: SyncWish,
+  figures: readonly SyncFigures[],
+): readonly ScenarioRecord[] => [
+  ...steps
+    .map(step => stepScenario(wish, step, figures))
+    .filter(({ outcomes, leftOut }) => outcomes.length + leftOut.length > 0),
+  ...streamScenarios(wish, figures),
+]
+
+const groupOf = ({ part, services }: SyncWish): string =>
+  `${part === 'modes' ? 'Kernel modes' : 'Rules of captures'}, ${count(services)} Services`
+
+const stepScenario = (
+  wish: SyncWish,
+  step: Step,
+  figures: readonly SyncFigures[],
+): ScenarioRecord =>
+  scenarioOf({
+    name: `${wish.part}-${step}-${wish.services}`,
+    group: groupOf(wish),
+    title: `${titles[step]}, ${count(wish.services)} Services of ${wish.endpoints} endpoints`,
+    ...(step === 'first' || step === 'full' ? ofAll : ofOne),
+    notes: figures.flatMap(({ name, costs }) => {
+      const works = (costs?.[step] ?? []).map(({ work }) => work)
+      const kinds = [...new Set(works)].map(
+        work => `${works.filter(one => one === work).length} ${work}`,
+      )
+      return works.length === 0 ? [] : [`${name}: ${kinds.join(', ')}.`]
+    }),
+    goals: figures.flatMap(({ name, costs }) => (costs ? goalsOf(name, step, wish) : [])),
+    outcomes: figures.flatMap(({ name, costs }) => outcomesOf(name, costs?.[step] ?? [])),
+    // What can't do the first can't do the others: to say it once is enough.
+    leftOut:
+      step === 'first'
+        ? figures
+            .filter(({ reason }) => reason !== '')
+            .map(({ name, reason: why }) => ({ name, why }))
+        : [],
+  })
+
+/** Many changes are one round: their median and the 99th percentile are the figures. */
+const outcomesOf = (name: string, all: readonly SyncCost[]): readonly Outcome[] => {
+  const cpu = cpuOf(all)
+  return roundsOf(
+    name,
+    all.length < fewestForP99
+      ? all.map(cost => ({ ...medians([cost]), ...cpu }))
+      : [{ ...medians(all), ...slowest(all), ...cpu }],
+  )
+}
+
+/** Means: of a single tool the kernel tells its CPU time to 10 ms. */
+const cpuOf = (costs: readonly SyncCost[]): Sample['figures'] => {
+  const mean = (of: (cost: SyncCost) => number): number =>
+    costs.reduce((sum, cost) => sum + of(cost), 0) / costs.length
+  return {
+    'cpu all': mean(({ cpuMs, toolCpuMs }) => cpuMs + toolCpuMs),
+    cpu: mean(({ cpuMs }) => cpuMs),
+    'cpu tool': mean(({ toolCpuMs }) => toolCpuMs),
+  }
+}
+
+const ownMs = ({ wallMs, waitedMs }: SyncCost): number => wallMs - waitedMs
+
+const medians = (costs: readonly SyncCost[]): Sample['figures'] =>
+  figuresAt(costs, 0.5, {
+    own: ownMs,
+    beyond: ({ wallMs, toolMs }) => wallMs - toolMs,
+    wall: ({ wallMs }) => wallMs,
+    tool: ({ toolMs }) => toolMs,
+    rss: ({ peakRssBytes }) => peakRssBytes / 1e6,
+    lines: ({ lines }) => lines,
+    tools: ({ tools }) => tools,
+  })
+
+const slowest = (costs: readonly SyncCost[]): Sample['figures'] =>
+  figuresAt(costs, 0.99, { 'own p99': ownMs, 'wall p99': ({ wallMs }) => wallMs })
+
+const figuresAt = (
+  costs: readonly SyncCost[],
+  share: number,
+  figures: Readonly<Record<string, (cost: SyncCost) => number>>,
+): Sample['figures'] =>
+  Object.fromEntries(
+    Object.entries(figures).map(([name, of]) => [
+      name,
+      quantile(costs.map(of), share) ?? Number.NaN,
+    ]),
+  )
+
+/** Endpoints that change all the time; none where that was not measured. */
+const streamScenarios = (
+  wish: SyncWish,
+  figures: readonly SyncFigures[],
+): readonly ScenarioRecord[] => {
+  const streams = figures.flatMap(({ name, stream }) =>
+    stream === undefined ? [] : [{ name, stream }],
+  )
+  if (streams.length === 0) return []
+  const { seconds, perSecond, minSyncMs } = wish.stream
+  return [
+    scenarioOf({
+      name: `${wish.part}-stream-${wish.services}`,
+      group: groupOf(wish),
+      title: `${perSecond} endpoint changes a second for ${seconds} s, ${count(wish.services)} Services of ${wish.endpoints} endpoints`,
+      about: `From each change to the end of the sync that wrote it. Changes that come meanwhile are taken together by the next one; it waits by what the one before cost, for ${minSyncMs} ms at most (--min-sync-period). CPU time is that of the process that syncs and of its tools, nft monitor among them.`,
+      metrics: [
+        ...percentiles,
+        lower('cores', 'CPU of all', 'cores', 3),
+        lower('own cores', 'its own', 'cores', 3),
+        lower('tool cores', "its tools'", 'cores', 3),
+        lower('syncs', 'Syncs', '/s', 1),
+      ],
+      goals: streams.flatMap(({ name }) => goalsOf(name, 'stream', wish)),
+      outcomes: streams.flatMap(({ name, stream }) =>
+        roundsOf(name, [streamFigures(stream)]),
+      ),
+    }),
+  ]
+}
+
+const streamFigures = (done: StreamDone): Sample['figures'] => ({
+  ...percentilesOf(done.appliedMs),
+  cores: (done.cpuMs + done.toolCpuMs) / done.wallMs,
+  'own cores': done.cpuMs / done.wallMs,
+  'tool cores': done.toolCpuMs / done.wallMs,
+  syncs: (done.syncs * 1000) / done.wallMs,
+})
+
+type Limit = readonly [metric: string, atMost: number]
+
+/** What targets are held to, of steps at so many Services x endpoints. Milliseconds, MB, cores. */
+interface Limits {
+  readonly of: (part: Part, name: string) => boolean
+  readonly at: string
+  readonly steps: Readonly<Partial<Record<Step | 'stream', readonly Limit[]>>>
+}
+
+const ofNftables: Limits['of'] = (part, name) => part === 'modes' && name === nftablesName
+
+const limits: readonly Limits[] = [
+  {
+    of: (part, name) => part === 'modes' && name !== kubeProxyName,
+    at: '10000x2',
+    steps: {
+      first: [['beyond', 3000]],
+      full: [['beyond', 3000]],
+      endpoint: [
+        ['own', 60],
+        ['own p99', 60],
+      ],
+      added: [['own', 60]],
+    },
+  },
+  {
+    of: ofNftables,
+    at: '5000x2',
+    steps: { first: [['cpu all', 600]], full: [['cpu all', 600]] },
+  },
+  {
+    of: ofNftables,
+    at: '5000x50',
+    steps: { first: [['wall', 5000]], full: [['wall', 5000]] },
+  },
+  {
+    of: ofNftables,
+    at: '10000x2',
+    steps: {
+      stream: [
+        // Four times a round, and that round: by the pace that users get.
+        ['p99', 150],
+        ['cores', 0.5],
+      ],
+    },
+  },
+  {
+    of: ofNftables,
+    at: '20000x2',
+    steps: {
+      first: [
+        ['cpu all', 3000],
+        ['rss', 150],
+      ],
+      full: [
+        ['cpu all', 3000],
+        ['rss', 150],
+      ],
+      endpoint: [['wall', 30]],
+    },
+  },
+  {
+    of: (part, name) => part === 'rules' && name === 'nftables',
+    at: '10000x1',
+    steps: { first: [['wall', 2000]] },
+  },
+  {
+    of: (part, name) => part === 'rules' && name.startsWith('iptables'),
+    at: '10000x1',
+    steps: { first: [['wall', 4000]] },
+  },
+  {
+    of: part => part === 'rules',
+    at: '10000x1',
+    steps: { added: [['wall', 50]], removed: [['wall', 50]] },
+  },
+]
+
+const goalsOf = (
+  target: string,
+  step: Step | 'stream',
+  { part, services, endpoints }: SyncWish,
+): readonly Goal[] =>
+  limits
+    .filter(({ of, at }) => of(part, target) && at === `${services}x${endpoints}`)
+    .flatMap(one => one.steps[step] ?? [])
+    .map(([metric, atMost]) => ({ target, metric, atMost }))
