@@ -9,6 +9,7 @@ import {
   settingOf,
   wants,
 } from './control/options.ts'
+import type { Take } from './control/record.ts'
 import { measureServices } from './control/services.ts'
 import { chooseSubjects } from './control/subjects.ts'
 import { measureSyncs, syncScenarios, type SyncWish } from './control/sync.ts'
@@ -36,8 +37,6 @@ const headerOf = (options: ControlOptions, argv: readonly string[]) =>
     targets: controlTargets(options),
     yardsticks: [],
   }) as const
-
-type Take = (scenarios: readonly ScenarioRecord[]) => void
 
 /** How often one change of a capture's is made. */
 const ruleChanges = 5

@@ -2,19 +2,18 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { get, type IncomingMessage } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { benchProgram, startChild } from '../process/child.ts'
+import { benchProgram, callsTo, startChild } from '../process/child.ts'
 import type { ScenarioRecord } from '../record/record.ts'
-import type { CrowdQuestion } from './crowd-main.ts'
+import type { CrowdCalls } from './crowd-main.ts'
 import type { ControlOptions } from './options.ts'
 import {
   count,
   lower,
   percentiles,
   percentilesOf,
-  roundsOf,
   type Say,
   scenarioOf,
-  usherName,
+  type Take,
 } from './record.ts'
 import {
   closing,
@@ -38,7 +37,7 @@ export const measureAdmin = (
   options: ControlOptions,
   say: Say,
   signal: AbortSignal,
-  take: (scenarios: readonly ScenarioRecord[]) => void,
+  take: Take,
 ): Promise<void> =>
   closing(async closers => {
     const plane = await openControlPlane(options, host, say, closers)
@@ -57,12 +56,13 @@ export const measureAdmin = (
     take([healthzScenario('alone', '/healthz, alone', alone)])
     const crowd = startChild(benchProgram('control/crowd-main'))
     closers.push(() => crowd.stop())
-    const servers = [
-      { address: metrics, path: '/status' },
-      { address: healthz, path: '/healthz' },
-    ]
-    const question: CrowdQuestion = { servers, clients: crowdClients }
-    await crowd.ask(question, answerWithinMs)
+    await callsTo<CrowdCalls>(crowd, answerWithinMs).crowd(
+      [
+        [metrics, '/status'],
+        [healthz, '/healthz'],
+      ],
+      crowdClients,
+    )
     say('admin: /healthz beside a crowd')
     await sleep(1000, undefined, { signal })
     const title = `/healthz beside ${crowdClients} slow and ${crowdClients} hostile clients`
@@ -168,29 +168,26 @@ const answersScenario = (
   found: readonly Answered[],
   { services }: ControlOptions,
 ): ScenarioRecord =>
-  scenarioOf({
-    name: `admin-${name.replaceAll(/[^a-z]+/g, '-').replace(/^-/, '')}`,
-    group,
-    title: `${name}, ${count(services)} Services`,
-    about: 'From the question until the answer is there as a whole; one after the other.',
-    metrics: [
-      lower('ms', 'Whole', 'ms', 0),
-      lower('block', 'Longest block of the loop', 'ms', 1),
-      lower('size', 'Size', 'MB', 2),
-    ],
-    goals: [
-      { target: usherName, metric: 'ms', atMost: 300 },
-      { target: usherName, metric: 'block', atMost: 20 },
-    ],
-    outcomes: roundsOf(
-      usherName,
-      found.map(({ ms, bytes, longestBlockMs: block }) => ({
-        ms,
-        block,
-        size: bytes / 1e6,
-      })),
-    ),
-  })
+  scenarioOf(
+    {
+      name: `admin-${name.replaceAll(/[^a-z]+/g, '-').replace(/^-/, '')}`,
+      group,
+      title: `${name}, ${count(services)} Services`,
+      about:
+        'From the question until the answer is there as a whole; one after the other.',
+      metrics: [
+        lower('ms', 'Whole', 'ms', 0),
+        lower('block', 'Longest block of the loop', 'ms', 1),
+        lower('size', 'Size', 'MB', 2),
+      ],
+      limits: { ms: 300, block: 20 },
+    },
+    found.map(({ ms, bytes, longestBlockMs: block }) => ({
+      ms,
+      block,
+      size: bytes / 1e6,
+    })),
+  )
 
 const healthzScenario = (
   name: string,
@@ -199,17 +196,16 @@ const healthzScenario = (
 ): ScenarioRecord => {
   const answered = tookMs.filter(Number.isFinite)
   const failed = tookMs.length - answered.length
-  return scenarioOf({
-    name: `admin-healthz-${name}`,
-    group,
-    title,
-    about:
-      'Each request has a connection of its own, from another address than the crowd has.',
-    metrics: [...percentiles, lower('failed', 'Without an answer', '', 0)],
-    goals: [
-      { target: usherName, metric: 'p99', atMost: 50 },
-      { target: usherName, metric: 'failed', atMost: 0 },
-    ],
-    outcomes: roundsOf(usherName, [{ ...percentilesOf(answered), failed }]),
-  })
+  return scenarioOf(
+    {
+      name: `admin-healthz-${name}`,
+      group,
+      title,
+      about:
+        'Each request has a connection of its own, from another address than the crowd has.',
+      metrics: [...percentiles, lower('failed', 'Without an answer', '', 0)],
+      limits: { p99: 50, failed: 0 },
+    },
+    [{ ...percentilesOf(answered), failed }],
+  )
 }

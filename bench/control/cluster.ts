@@ -4,6 +4,18 @@ import { SortedMap } from '../../src/model/sorted-map.ts'
 /** An endpoint's address says by its second byte which one of its Service it is. */
 export const mostEndpoints = 64
 
+/** What is done to Services, in this order; endpoints change as often as is asked for. */
+export const steps = [
+  'first',
+  'unchanged',
+  'endpoint',
+  'added',
+  'removed',
+  'full',
+] as const
+
+export type Step = (typeof steps)[number]
+
 /** Services as snapshots have them, that change one at a time. */
 export class Cluster {
   readonly #endpoints: number

@@ -1,14 +1,7 @@
 import { connect, type Socket } from 'node:net'
-import { answerParent } from '../process/child.ts'
+import { answerCalls } from '../process/child.ts'
 
 /* Clients that nobody wants, in a process of their own: some slow, some hostile, all come back. */
-
-export interface CrowdQuestion {
-  /** `host:port` of a server that knows `path`. */
-  readonly servers: readonly { readonly address: string; readonly path: string }[]
-  /** Of each kind, over all servers. */
-  readonly clients: number
-}
 
 /** None of them is the address that the bench asks from. */
 const localAddress = '127.0.0.9'
@@ -47,11 +40,18 @@ const comeAndComeBack = (address: string, path: string, behave: Behaviour): void
   )
 }
 
-answerParent(async question => {
-  const { servers, clients } = question as CrowdQuestion
+/** So many of each kind, over all servers: `host:port`, and a path that it knows. */
+const crowd = (
+  servers: readonly (readonly [address: string, path: string])[],
+  clients: number,
+): void => {
   for (let i = 0; i < clients; i += 1) {
-    const { address, path } = servers[i % servers.length] ?? { address: '', path: '' }
+    const [address, path] = servers[i % servers.length] ?? ['', '']
     comeAndComeBack(address, path, slow)
     comeAndComeBack(address, path, hostile[i % hostile.length] ?? slow)
   }
-})
+}
+
+const calls = { crowd }
+export type CrowdCalls = typeof calls
+answerCalls(calls)

@@ -9,10 +9,9 @@ import { readyEndpoint } from '../../src/model/service.ts'
 import type { ServicePort, Snapshot, Target } from '../../src/model/snapshot.ts'
 import { SortedMap } from '../../src/model/sorted-map.ts'
 import { systemClock as clock } from '../../src/util/clock.ts'
-import { answerParent } from '../process/child.ts'
+import { answerCalls } from '../process/child.ts'
 import type { Endpoint } from '../services.ts'
 import { Cluster } from './cluster.ts'
-import type { ChangesDone, DeadDone, FirstDone, LedQuestion } from './led.ts'
 import { spending } from './stream.ts'
 
 /* Leads its own connects, in the cgroup of its first argument and a network namespace of its own. */
@@ -27,17 +26,13 @@ interface Opened {
 
 let opened: Opened | undefined
 
-const answer = async (
-  question: LedQuestion,
-): Promise<FirstDone | ChangesDone | DeadDone> => {
-  if (question.do === 'first') return first(question.services, question.endpoints)
+const theOpened = (): Opened => {
   if (opened === undefined) throw new Error('there was no first sync')
-  return question.do === 'changes'
-    ? changes(opened, question.count)
-    : dead(opened, question.connects)
+  return opened
 }
 
-const first = async (services: number, endpoints: number): Promise<FirstDone> => {
+/** The first sync: programs checked and attached, and all tables filled. */
+const first = async (services: number, endpoints: number) => {
   await runTool('ip', ['link', 'set', 'lo', 'up'])
   const servers = [await saying('127.0.0.2'), await saying('127.0.0.3')] as const
   const led = await new Promise<Led>(resolve => {
@@ -50,6 +45,7 @@ const first = async (services: number, endpoints: number): Promise<FirstDone> =>
   await led.sync(snapshot)
   const { wallMs, cpuMs } = spent()
   opened = { led, servers }
+  // Of all tables, filled as they are then.
   return { wallMs, cpuMs, kernelBytes: memoryOfMaps() }
 }
 
@@ -67,10 +63,13 @@ const memoryOfMaps = (): number => {
   return bytes
 }
 
-const changes = async (
-  { led, servers: [one, other] }: Opened,
-  count: number,
-): Promise<ChangesDone> => {
+/**
+ * An endpoint moves, again and again: milliseconds until the tables have it, and until a connect,
+ * begun then, has heard from the new one.
+ */
+const changes = async (count: number) => {
+  const { led, servers } = theOpened()
+  const [one, other] = servers
   const writtenMs: number[] = []
   const seenMs: number[] = []
   for (let n = 0; n < count; n += 1) {
@@ -85,11 +84,13 @@ const changes = async (
   return { writtenMs, seenMs }
 }
 
-/** One after the other: what a failure costs, the next ones know. */
-const dead = async (
-  { led, servers: [one, other] }: Opened,
-  connects: number,
-): Promise<DeadDone> => {
+/**
+ * Connects to a Service one of whose two endpoints refuses, one after the other: what a failure
+ * costs, the next ones know.
+ */
+const dead = async (connects: number) => {
+  const { led, servers } = theOpened()
+  const [one, other] = servers
   await led.sync(led.snapshot([one, other]))
   other.close()
   const startedAt = performance.now()
@@ -192,4 +193,6 @@ const whoAnswers = ({ address, port }: Endpoint): Promise<string | undefined> =>
     socket.on('end', () => resolve(heard))
   })
 
-answerParent(question => answer(question as LedQuestion))
+const calls = { first, changes, dead }
+export type LedCalls = typeof calls
+answerCalls(calls)

@@ -1,50 +1,15 @@
 import { messageOf } from '../measure.ts'
 import { cgroupProblem, joining, makeCgroup, removeCgroup } from '../process/cgroup.ts'
-import { benchProgram, type Child, startChild } from '../process/child.ts'
-import type { Metric, Sample, ScenarioRecord } from '../record/record.ts'
-import {
-  count,
-  lower,
-  quantile,
-  roundsOf,
-  type Say,
-  scenarioOf,
-} from './record.ts'
-
-/** What the process that leads its own connects is asked, in this order. */
-export type LedQuestion =
-  | { readonly do: 'first'; readonly services: number; readonly endpoints: number }
-  | { readonly do: 'changes'; readonly count: number }
-  | { readonly do: 'dead'; readonly connects: number }
-
-/** The first sync: programs checked and attached, and all tables filled. */
-export interface FirstDone {
-  readonly wallMs: number
-  readonly cpuMs: number
-  /** Of all tables, filled as they are then. */
-  readonly kernelBytes: number
-}
-
-/** An endpoint moved, again and again; milliseconds from the change on. */
-export interface ChangesDone {
-  /** Until the tables have it. */
-  readonly writtenMs: readonly number[]
-  /** Until a connect, begun then, has heard from the new one. */
-  readonly seenMs: readonly number[]
-}
-
-/** Connects to a Service one of whose two endpoints refuses. */
-export interface DeadDone {
-  readonly connects: number
-  readonly failed: number
-  readonly seconds: number
-}
+import { benchProgram, callsTo, startChild } from '../process/child.ts'
+import type { Sample, ScenarioRecord } from '../record/record.ts'
+import type { LedCalls } from './led-main.ts'
+import { count, lower, quantile, type Say, scenarioOf, type Told } from './record.ts'
 
 /** One process: programs and tables are made once. */
 export interface LedRound {
-  readonly first: FirstDone
-  readonly changes: ChangesDone
-  readonly dead: DeadDone
+  readonly first: Awaited<ReturnType<LedCalls['first']>>
+  readonly changes: Awaited<ReturnType<LedCalls['changes']>>
+  readonly dead: Awaited<ReturnType<LedCalls['dead']>>
 }
 
 export interface LedFigures {
@@ -85,17 +50,17 @@ export const measureLed = async (
   }
 }
 
-const roundOf = async (wish: LedWish): Promise<LedRound> => {
-  const { services, endpoints, changes } = wish
+const roundOf = async ({ services, endpoints, changes }: LedWish): Promise<LedRound> => {
   const cgroup = await makeCgroup()
   // Not `ip netns exec`, behind which /sys has no cgroups.
   const enter = [...joining(cgroup), 'unshare', '--net']
   const child = startChild(benchProgram('control/led-main'), enter, [cgroup])
+  const led = callsTo<LedCalls>(child, answerWithinMs)
   try {
     return {
-      first: await ask<FirstDone>(child, { do: 'first', services, endpoints }),
-      changes: await ask<ChangesDone>(child, { do: 'changes', count: changes }),
-      dead: await ask<DeadDone>(child, { do: 'dead', connects }),
+      first: await led.first(services, endpoints),
+      changes: await led.changes(changes),
+      dead: await led.dead(connects),
     }
   } finally {
     await child.stop()
@@ -103,19 +68,13 @@ const roundOf = async (wish: LedWish): Promise<LedRound> => {
   }
 }
 
-const ask = async <Done>(child: Child, question: LedQuestion): Promise<Done> =>
-  (await child.ask(question, answerWithinMs)) as Done
-
 export const ledName = 'connect-time'
 
 /** What each kind of figures is told as. */
-interface Kind {
+type Kind = Omit<Told, 'group'> & {
   readonly name: keyof LedRound
-  readonly title: string
-  readonly about: string
-  readonly metrics: readonly Metric[]
   /** At 20,000 Services of two endpoints. */
-  readonly limits: readonly (readonly [metric: string, atMost: number])[]
+  readonly limits: NonNullable<Told['limits']>
   readonly figures: (round: LedRound) => Sample['figures']
 }
 
@@ -133,10 +92,7 @@ const kinds: readonly Kind[] = [
       lower('wall', 'Whole', 'ms', 0),
       lower('memory', "The kernel's memory", 'MB', 1),
     ],
-    limits: [
-      ['cpu', 500],
-      ['memory', 30],
-    ],
+    limits: { cpu: 500, memory: 30 },
     figures: ({ first: { cpuMs: cpu, wallMs: wall, kernelBytes } }) => ({
       cpu,
       wall,
@@ -154,7 +110,7 @@ const kinds: readonly Kind[] = [
       lower('written p99', 'Written p99', 'ms', 2),
       lower('written p50', 'Written p50', 'ms', 2),
     ],
-    limits: [['seen p99', 5]],
+    limits: { 'seen p99': 5 },
     figures: ({ changes: { seenMs, writtenMs } }) => ({
       'seen p99': at(seenMs, 0.99),
       'seen p50': at(seenMs, 0.5),
@@ -172,7 +128,7 @@ const kinds: readonly Kind[] = [
       lower('connects', 'Connects', '', 0),
       lower('seconds', 'Within', 's', 1),
     ],
-    limits: [['failed', 1]],
+    limits: { failed: 1 },
     figures: ({ dead }) => ({ ...dead, failed: (dead.failed / dead.connects) * 100 }),
   },
 ]
@@ -182,18 +138,18 @@ export const ledScenarios = (
   { services, endpoints }: LedWish,
   { rounds, reason }: LedFigures,
 ): readonly ScenarioRecord[] =>
-  kinds.map(({ name, title, about, metrics, limits, figures }) =>
-    scenarioOf({
-      name: `connect-time-${name}-${services}`,
-      group: `Connect time, ${count(services)} Services`,
-      title: `${title}, ${count(services)} Services of ${endpoints} endpoints`,
-      about,
-      metrics,
-      goals:
-        services === 20_000 && endpoints === 2
-          ? limits.map(([metric, atMost]) => ({ target: ledName, metric, atMost }))
-          : [],
-      outcomes: roundsOf(ledName, rounds.map(figures)),
-      leftOut: reason === '' || name !== 'first' ? [] : [{ name: ledName, why: reason }],
-    }),
+  kinds.map(({ name, title, limits, figures, ...told }) =>
+    scenarioOf(
+      {
+        ...told,
+        name: `connect-time-${name}-${services}`,
+        group: `Connect time, ${count(services)} Services`,
+        title: `${title}, ${count(services)} Services of ${endpoints} endpoints`,
+        limits: services === 20_000 && endpoints === 2 ? limits : {},
+        leftOut:
+          reason === '' || name !== 'first' ? [] : [{ name: ledName, why: reason }],
+      },
+      rounds.map(figures),
+      ledName,
+    ),
   )

@@ -74,7 +74,8 @@ export const parseControlOptions = (argv: readonly string[]) => {
   })
   const number = (name: keyof typeof numbers): number => {
     const [, from, to] = numbers[name]
-    return wholeNumber(`--${name}`, String(values[name]), from, to)
+    const texts: Readonly<Record<string, unknown>> = values
+    return wholeNumber(`--${name}`, String(texts[name]), from, to)
   }
   return {
     services: number('services'),

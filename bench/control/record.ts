@@ -6,6 +6,9 @@ export const usherName = 'usher'
 /** Is told what is going on. */
 export type Say = (what: string) => void
 
+/** Takes scenarios as they are done. */
+export type Take = (scenarios: readonly ScenarioRecord[]) => void
+
 /** One of which less is better. */
 export const lower = (
   name: string,
@@ -38,17 +41,30 @@ export const quantile = (
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))]
 }
 
-export const scenarioOf = (
-  own: Pick<ScenarioRecord, 'name' | 'group' | 'title' | 'metrics' | 'outcomes'> &
-    Partial<ScenarioRecord>,
-): ScenarioRecord => ({ about: '', notes: [], goals: [], leftOut: [], ...own })
+export type Told = Pick<ScenarioRecord, 'name' | 'group' | 'title' | 'metrics'> & {
+  /** What the target is held to at most, by the metric's name. */
+  readonly limits?: Readonly<Record<string, number>>
+} & Partial<ScenarioRecord>
 
-/** A round of a target for each set of figures. */
+/** A scenario of one target, with figures of each round. */
+export const scenarioOf = (
+  { limits = {}, ...own }: Told,
+  rounds: readonly Sample['figures'][] = [],
+  target = usherName,
+): ScenarioRecord => ({
+  about: '',
+  notes: [],
+  leftOut: [],
+  goals: Object.entries(limits).map(([metric, atMost]) => ({ target, metric, atMost })),
+  outcomes: roundsOf(target, rounds),
+  ...own,
+})
+
 export const roundsOf = (
   target: string,
-  all: readonly Sample['figures'][],
+  rounds: readonly Sample['figures'][],
 ): readonly Outcome[] =>
-  all.map((figures, round) => ({ target, round, sample: { figures, errors: {} } }))
+  rounds.map((figures, round) => ({ target, round, sample: { figures, errors: {} } }))
 
 /** `12,345`. */
 export const count = (n: number): string => n.toLocaleString('en-US')

@@ -8,8 +8,8 @@ import {
   sliceObject,
 } from '../../test/support/api-server/builders.ts'
 import { testHost } from '../../test/support/ports.ts'
-import { watchCpu } from '../load/measure.ts'
-import type { Goal, Outcome, Sample, ScenarioRecord } from '../record/record.ts'
+import { watchCpu } from '../load/load.ts'
+import type { Outcome, Sample, ScenarioRecord } from '../record/record.ts'
 import type { Endpoint } from '../services.ts'
 import type { ControlOptions } from './options.ts'
 import {
@@ -19,6 +19,7 @@ import {
   percentilesOf,
   type Say,
   scenarioOf,
+  type Take,
   usherName,
 } from './record.ts'
 import {
@@ -32,41 +33,6 @@ import {
   unixNow,
   type UsherProcess,
 } from './usher.ts'
-
-/** Everything that was measured. Times are milliseconds. */
-export interface Figures {
-  readonly start: Phase & {
-    /** From the start of the process until it served everything. */
-    readonly servingMs: number
-    /** The longest block before /livez answered: Node loads the code, nothing is served yet. */
-    readonly loadingBlockMs: number
-    /** Resident memory of both processes when nothing had changed for a while. */
-    readonly settledRssBytes: number
-  }
-  readonly churn: Phase & {
-    readonly changes: number
-    /** From each change to the end of the sync that brought it into effect. */
-    readonly appliedMs: readonly number[]
-    readonly syncs: number
-    /** From a change to the first connection that went to the new endpoint. */
-    readonly probedMs: readonly number[]
-    readonly cpuShare: number
-    readonly rssBytes: number
-  }
-  readonly requests: number
-  readonly peakRequestsPerSecond: number
-  readonly complaints: readonly string[]
-}
-
-interface Phase {
-  readonly cpuSeconds: number
-  readonly peakRssBytes: number
-  /** The longest time for which the event loop stood still. */
-  readonly longestBlockMs: number
-  readonly livezMs: readonly number[]
-  /** Cores that programs outside the bench kept busy. */
-  readonly othersCores: number
-}
 
 /** With all ports to itself: ten thousand proxy ports are a third of the ephemeral ones. */
 const host = testHost
@@ -85,7 +51,7 @@ export const measureServices = (
   options: ControlOptions,
   say: Say,
   signal: AbortSignal,
-  take: (scenarios: readonly ScenarioRecord[]) => void,
+  take: Take,
 ): Promise<void> =>
   closing(async closers => {
     const backends = await Promise.all(['0', '1'].map(saying))
@@ -97,59 +63,88 @@ export const measureServices = (
       await api.apply(serviceObject(probeName, '10.97.0.1'))
       await move(api)
     })
-    const { api, usher, healthz, metrics } = plane
-    const livez = new Livez(healthz)
+    const livez = new Livez(plane.healthz)
     closers.push(() => livez.close())
     const nextPhase = phasesOf(plane, livez)
-    const servingMs = (await unlessAborted(usher.serving, signal)) - usher.startedAt
-    // The last report on the event loop has yet to come.
-    await sleep(settleMs, undefined, { signal })
-    const answeredAt = livez.firstAt ?? usher.startedAt
-    const loading = usher.blocks.filter(({ from }) => from <= answeredAt)
-    const phase = nextPhase(loading.length)
-    say(`leaving it alone for ${options.settle} s`)
-    await sleep(options.settle * 1000, undefined, { signal })
-    const start = {
-      ...phase,
-      servingMs,
-      loadingBlockMs: longest(loading),
-      settledRssBytes: usher.usage().rssBytes,
-    }
+    const start = await measureStart(plane, livez, nextPhase, options, say, signal)
     take(startScenarios(start, options))
-    const address = await proxyAddressOf(metrics, probeName)
     say(`changing endpoints for ${options.seconds} s`)
-    const startedAt = performance.now()
-    const syncsBefore = usher.applied.length
-    await api.startChurn(options.changesPerSecond)
-    const probedMs: number[] = []
-    while (performance.now() < startedAt + options.seconds * 1000) {
-      probedMs.push(await movedMs(() => move(api), address, () => String(at)))
-      // Uneven, so that it does not keep step with anything.
-      await sleep(500 + ((probedMs.length * 137) % 500), undefined, { signal })
-    }
-    const made = await api.stopChurn()
-    const elapsed = (performance.now() - startedAt) / 1000
-    const syncs = await syncsOf(usher, syncsBefore, made.length)
-    const changing = nextPhase()
-    const churn = {
-      ...changing,
-      changes: made.length,
-      syncs: syncs.length,
-      appliedMs: syncs.flatMap(sync => sync.triggerTimes.map(time => sync.at - time)),
-      probedMs,
-      cpuShare: changing.cpuSeconds / elapsed,
-      rssBytes: usher.usage().rssBytes,
-    }
-    const { count: requests, peakPerSecond } = await api.requests()
-    const { complaints } = usher
-    const peakRequestsPerSecond = peakPerSecond
-    take(
-      changeScenarios(
-        { start, churn, requests, peakRequestsPerSecond, complaints },
-        options,
-      ),
-    )
+    const address = await proxyAddressOf(plane.metrics, probeName)
+    const moved = () => movedMs(() => move(plane.api), address, () => String(at))
+    const churn = await measureChurn(plane, moved, nextPhase, options, signal)
+    const requests = await plane.api.requests()
+    const { complaints } = plane.usher
+    take(changeScenarios({ churn, requests, complaints }, options))
   })
+
+type NextPhase = ReturnType<typeof phasesOf>
+type Phase = ReturnType<NextPhase>
+export type StartFigures = Awaited<ReturnType<typeof measureStart>>
+export interface ChangeFigures {
+  readonly churn: Awaited<ReturnType<typeof measureChurn>>
+  readonly requests: Awaited<ReturnType<ApiServer['requests']>>
+  readonly complaints: readonly string[]
+}
+
+/** Times are milliseconds. */
+const measureStart = async (
+  { usher }: ControlPlane,
+  livez: Livez,
+  nextPhase: NextPhase,
+  { settle }: ControlOptions,
+  say: Say,
+  signal: AbortSignal,
+) => {
+  const servingMs = (await unlessAborted(usher.serving, signal)) - usher.startedAt
+  // The last report on the event loop has yet to come.
+  await sleep(settleMs, undefined, { signal })
+  const answeredAt = livez.firstAt ?? usher.startedAt
+  const loading = usher.blocks.filter(({ from }) => from <= answeredAt)
+  const phase = nextPhase(loading.length)
+  say(`leaving it alone for ${settle} s`)
+  await sleep(settle * 1000, undefined, { signal })
+  return {
+    ...phase,
+    servingMs,
+    /** The longest block before /livez answered: Node loads the code, nothing is served yet. */
+    loadingBlockMs: longest(loading),
+    settledRssBytes: usher.usage().rssBytes,
+  }
+}
+
+/** Endpoints of many Services change, and one is probed that moves about once a second. */
+const measureChurn = async (
+  { api, usher }: ControlPlane,
+  moved: () => Promise<number>,
+  nextPhase: NextPhase,
+  { seconds, changesPerSecond }: ControlOptions,
+  signal: AbortSignal,
+) => {
+  const startedAt = performance.now()
+  const syncsBefore = usher.applied.length
+  await api.startChurn(changesPerSecond)
+  const probedMs: number[] = []
+  while (performance.now() < startedAt + seconds * 1000) {
+    probedMs.push(await moved())
+    // Uneven, so that it does not keep step with anything.
+    await sleep(500 + ((probedMs.length * 137) % 500), undefined, { signal })
+  }
+  const made = await api.stopChurn()
+  const elapsed = (performance.now() - startedAt) / 1000
+  const syncs = await syncsOf(usher, syncsBefore, made.length)
+  const phase = nextPhase()
+  return {
+    ...phase,
+    changes: made.length,
+    syncs: syncs.length,
+    /** From each change to the end of the sync that brought it into effect. */
+    appliedMs: syncs.flatMap(sync => sync.triggerTimes.map(time => sync.at - time)),
+    /** From a change to the first connection that went to the new endpoint. */
+    probedMs,
+    cpuShare: phase.cpuSeconds / elapsed,
+    rssBytes: usher.usage().rssBytes,
+  }
+}
 
 const unlessAborted = <T>(work: Promise<T>, signal: AbortSignal): Promise<T> =>
   new Promise((resolve, reject) => {
@@ -172,15 +167,17 @@ const phasesOf = ({ api, usher }: ControlPlane, livez: Livez) => {
       },
     })
   let [watched, cpuBefore, seen] = [watch(), 0, 0]
-  return (passedOver = 0): Phase => {
+  return (passedOver = 0) => {
     const { cores } = watched()
     const { cpuSeconds } = usher.usage()
     const blocks = usher.blocks.slice(seen + passedOver)
     const phase = {
       cpuSeconds: cpuSeconds - cpuBefore,
       peakRssBytes: usher.peakRssBytes(),
+      /** The longest time for which the event loop stood still. */
       longestBlockMs: longest(blocks),
       livezMs: livez.take(),
+      /** That programs outside the bench kept busy. */
       othersCores: cores?.others ?? 0,
     }
     ;[watched, cpuBefore, seen] = [watch(), cpuSeconds, usher.blocks.length]
@@ -271,12 +268,9 @@ const whoAnswers = ({ address, port }: Endpoint): Promise<string> =>
     socket.once('close', () => resolve(said))
   })
 
-/** Complaints of Usher's beyond these say nothing new. */
-const mostComplaints = 10
-
 /** From nothing to everything served. */
 export const startScenarios = (
-  start: Figures['start'],
+  start: StartFigures,
   { services, streamingLists }: ControlOptions,
 ): readonly ScenarioRecord[] => [
   scenarioOf({
@@ -289,127 +283,134 @@ export const startScenarios = (
       lower('serving', 'Start to serving', 's', 2),
       lower('cpu', 'CPU time', 's', 1),
     ],
-    goals: [atMost('serving', 10)],
+    limits: { serving: 10 },
     notes: [`Lists ${streamingLists ? 'streamed' : 'in pages'}.`],
     outcomes: single(
       { serving: start.servingMs / 1000, cpu: start.cpuSeconds },
       { cores: { others: start.othersCores } },
     ),
   }),
-  scenarioOf({
-    name: 'start-memory',
-    group: 'Start',
-    title: 'resident memory of both processes together',
-    about: 'What they share (most of the program of Node) counts twice.',
-    metrics: [
-      lower('peak', 'Peak at the start', 'MB', 0),
-      lower('settled', 'When left alone', 'MB', 0),
-    ],
-    goals: [atMost('peak', 400)],
-    outcomes: single({
-      peak: start.peakRssBytes / 1e6,
-      settled: start.settledRssBytes / 1e6,
-    }),
-  }),
-  scenarioOf({
-    name: 'start-blocks',
-    group: 'Start',
-    title: 'the longest time for which the event loop stood still',
-    about: 'While Node loads the code nothing is served yet; after that /livez answers.',
-    metrics: [
-      lower('after', 'Afterwards', 'ms', 1),
-      lower('loading', 'Loading the code', 'ms', 1),
-    ],
-    goals: [atMost('after', 50)],
-    outcomes: single({ after: start.longestBlockMs, loading: start.loadingBlockMs }),
-  }),
+  scenarioOf(
+    {
+      name: 'start-memory',
+      group: 'Start',
+      title: 'resident memory of both processes together',
+      about: 'What they share (most of the program of Node) counts twice.',
+      metrics: [
+        lower('peak', 'Peak at the start', 'MB', 0),
+        lower('settled', 'When left alone', 'MB', 0),
+      ],
+      limits: { peak: 400 },
+    },
+    [{ peak: start.peakRssBytes / 1e6, settled: start.settledRssBytes / 1e6 }],
+  ),
+  scenarioOf(
+    {
+      name: 'start-blocks',
+      group: 'Start',
+      title: 'the longest time for which the event loop stood still',
+      about: 'While Node loads the code nothing is served yet; after that /livez answers.',
+      metrics: [
+        lower('after', 'Afterwards', 'ms', 1),
+        lower('loading', 'Loading the code', 'ms', 1),
+      ],
+      limits: { after: 50 },
+    },
+    [{ after: start.longestBlockMs, loading: start.loadingBlockMs }],
+  ),
   livezScenario('start-livez', 'Start', start),
 ]
 
+/** Complaints of Usher's beyond these say nothing new. */
+const mostComplaints = 10
+
 /** Endpoint changes while Usher serves. */
 export const changeScenarios = (
-  { churn, requests, peakRequestsPerSecond, complaints }: Figures,
+  { churn, requests, complaints }: ChangeFigures,
   { changesPerSecond, seconds }: ControlOptions,
-): readonly ScenarioRecord[] => [
-  scenarioOf({
-    name: 'change-to-sync',
-    group: 'Changes',
-    title: `${count(changesPerSecond)} endpoint changes a second for ${seconds} s`,
-    about:
-      'From each change at the API server to the end of the sync that brought it into effect.',
-    metrics: percentiles,
-    goals: [atMost('p99', 50)],
-    notes: [
-      `${count(churn.appliedMs.length)} of ${count(churn.changes)} changes seen, taken in by ${count(churn.syncs)} syncs.`,
-      `API requests: ${count(requests)}, at most ${peakRequestsPerSecond} within a second.`,
-      ...complaints.slice(0, mostComplaints).map(text => `MIND usher said: ${text}`),
-    ],
-    outcomes: single(percentilesOf(churn.appliedMs), {
-      cores: { proxy: churn.cpuShare, others: churn.othersCores },
-      errors: lost(churn),
+): readonly ScenarioRecord[] => {
+  const lost = churn.changes - churn.appliedMs.length
+  return [
+    scenarioOf({
+      name: 'change-to-sync',
+      group: 'Changes',
+      title: `${count(changesPerSecond)} endpoint changes a second for ${seconds} s`,
+      about:
+        'From each change at the API server to the end of the sync that brought it into effect.',
+      metrics: percentiles,
+      limits: { p99: 50 },
+      notes: [
+        `${count(churn.appliedMs.length)} of ${count(churn.changes)} changes seen, taken in by ${count(churn.syncs)} syncs.`,
+        `API requests: ${count(requests.count)}, at most ${requests.peakPerSecond} within a second.`,
+        ...complaints.slice(0, mostComplaints).map(text => `MIND usher said: ${text}`),
+      ],
+      outcomes: single(percentilesOf(churn.appliedMs), {
+        cores: { proxy: churn.cpuShare, others: churn.othersCores },
+        errors: lost > 0 ? { 'change not seen': lost } : {},
+      }),
     }),
-  }),
-  scenarioOf({
-    name: 'change-to-connection',
-    group: 'Changes',
-    title: 'from a change to the first connection that went to the new endpoint',
-    about: 'One Service whose endpoint moves about once a second; each move is a round.',
-    metrics: [lower('ms', 'Change to connection', 'ms', 1)],
-    outcomes: churn.probedMs.map(probed),
-  }),
-  scenarioOf({
-    name: 'changes-memory',
-    group: 'Changes',
-    title: 'resident memory of both processes together',
-    metrics: [
-      lower('end', 'RSS at the end', 'MB', 0),
-      lower('peak', 'Peak since the start', 'MB', 0),
-    ],
-    outcomes: single({ end: churn.rssBytes / 1e6, peak: churn.peakRssBytes / 1e6 }),
-  }),
-  scenarioOf({
-    name: 'changes-blocks',
-    group: 'Changes',
-    title: 'the longest time for which the event loop stood still',
-    metrics: [lower('longest', 'Longest block', 'ms', 1)],
-    goals: [atMost('longest', 50)],
-    outcomes: single({ longest: churn.longestBlockMs }),
-  }),
-  livezScenario('changes-livez', 'Changes', churn),
-]
+    scenarioOf({
+      name: 'change-to-connection',
+      group: 'Changes',
+      title: 'from a change to the first connection that went to the new endpoint',
+      about: 'One Service whose endpoint moves about once a second; each move is a round.',
+      metrics: [lower('ms', 'Change to connection', 'ms', 1)],
+      outcomes: churn.probedMs.map(probed),
+    }),
+    scenarioOf(
+      {
+        name: 'changes-memory',
+        group: 'Changes',
+        title: 'resident memory of both processes together',
+        metrics: [
+          lower('end', 'RSS at the end', 'MB', 0),
+          lower('peak', 'Peak since the start', 'MB', 0),
+        ],
+      },
+      [{ end: churn.rssBytes / 1e6, peak: churn.peakRssBytes / 1e6 }],
+    ),
+    scenarioOf(
+      {
+        name: 'changes-blocks',
+        group: 'Changes',
+        title: 'the longest time for which the event loop stood still',
+        metrics: [lower('longest', 'Longest block', 'ms', 1)],
+        limits: { longest: 50 },
+      },
+      [{ longest: churn.longestBlockMs }],
+    ),
+    livezScenario('changes-livez', 'Changes', churn),
+  ]
+}
 
 /** A tiny request takes as long as connections wait for the event loop. */
-const livezScenario = (name: string, group: string, phase: Phase): ScenarioRecord =>
-  scenarioOf({
-    name,
-    group,
-    title: 'how long a request for /livez takes',
-    about: 'So long do new connections wait for the event loop, seen from outside.',
-    metrics: percentiles,
-    outcomes: single(percentilesOf(phase.livezMs)),
-  })
-
-const atMost = (metric: string, limit: number): Goal => ({
-  target: usherName,
-  metric,
-  atMost: limit,
-})
+const livezScenario = (
+  name: string,
+  group: string,
+  { livezMs }: Pick<Phase, 'livezMs'>,
+): ScenarioRecord =>
+  scenarioOf(
+    {
+      name,
+      group,
+      title: 'how long a request for /livez takes',
+      about: 'So long do new connections wait for the event loop, seen from outside.',
+      metrics: percentiles,
+    },
+    [percentilesOf(livezMs)],
+  )
 
 const single = (
   figures: Sample['figures'],
-  more: Partial<Omit<Sample, 'figures'>> = {},
+  more: Partial<Sample>,
 ): readonly Outcome[] => [
-  { target: usherName, round: 0, sample: { figures, errors: {}, ...more } },
+  { target: usherName, round: 0, sample: { errors: {}, ...more, figures } },
 ]
 
-const probed = (ms: number, round: number): Outcome =>
-  Number.isFinite(ms)
-    ? { target: usherName, round, sample: { figures: { ms }, errors: {} } }
-    : {
-        target: usherName,
-        round,
-        failure: 'no connection went to the new endpoint in time',
-      }
-
-const lost = ({ changes, appliedMs }: Figures['churn']): Sample['errors'] =>
-  appliedMs.length < changes ? { 'change not seen': changes - appliedMs.length } : {}
+const probed = (ms: number, round: number): Outcome => ({
+  target: usherName,
+  round,
+  ...(Number.isFinite(ms)
+    ? { sample: { figures: { ms }, errors: {} } }
+    : { failure: 'no connection went to the new endpoint in time' }),
+})

@@ -3,17 +3,22 @@ import { performance } from 'node:perf_hooks'
 import type { Clock } from '../../src/util/clock.ts'
 import { SyncRunner } from '../../src/util/sync-runner.ts'
 import { processTree, readUsage } from '../process/usage.ts'
-import type { Spent, StreamDone, StreamWish } from './sync.ts'
 
-/** Starts to measure; the function says what was spent since. */
-export const spending = (): (() => Spent) => {
+/** Starts to measure; the function says what was spent since, in milliseconds. */
+export const spending = () => {
   const tools = toolCpuMs()
   const cpu = process.cpuUsage()
   const startedAt = performance.now()
   return () => {
     const wallMs = performance.now() - startedAt
     const { user, system } = process.cpuUsage(cpu)
-    return { wallMs, cpuMs: (user + system) / 1000, toolCpuMs: toolCpuMs() - tools }
+    return {
+      wallMs,
+      /** Of this process. */
+      cpuMs: (user + system) / 1000,
+      /** Of all tools, those that only look among them; a multiple of 10. */
+      toolCpuMs: toolCpuMs() - tools,
+    }
   }
 }
 
@@ -27,6 +32,22 @@ const toolCpuMs = (): number => {
   const stat = readFileSync('/proc/self/stat', 'utf8')
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
   return running * 1000 + (Number(fields[13]) + Number(fields[14])) * 10
+}
+
+/** Endpoint changes that don't wait for each other. */
+export interface StreamWish {
+  /** 0: there is to be none. */
+  readonly seconds: number
+  readonly perSecond: number
+  /** As --min-sync-period. */
+  readonly minSyncMs: number
+}
+
+/** What became of them. */
+interface Applied {
+  /** From each change to the end of the sync that wrote it. */
+  readonly appliedMs: readonly number[]
+  readonly syncs: number
 }
 
 export interface StreamDeps {
@@ -44,7 +65,7 @@ const tickMs = 5
  * Makes changes at an even rate and has them written as `usher run` does: those that come while
  * a sync waits or is under way are taken together by the next one. Rejects when a sync fails.
  */
-export const stream = async (deps: StreamDeps, wish: StreamWish): Promise<StreamDone> => {
+export const stream = async (deps: StreamDeps, wish: StreamWish) => {
   const spent = spending()
   const done = await applied(deps, wish)
   return { ...done, ...spent() }
@@ -53,7 +74,7 @@ export const stream = async (deps: StreamDeps, wish: StreamWish): Promise<Stream
 const applied = (
   { clock, change, sync }: StreamDeps,
   { seconds, perSecond, minSyncMs }: StreamWish,
-): Promise<Pick<StreamDone, 'appliedMs' | 'syncs'>> =>
+): Promise<Applied> =>
   new Promise((resolve, reject) => {
     const changes = Math.round(seconds * perSecond)
     const appliedMs: number[] = []

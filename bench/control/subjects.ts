@@ -228,9 +228,13 @@ export const chooseSubjects = (
         : words.some(word => one.name.includes(word))),
   )
 
-export const openSubject = (
+/** Rejects with the reason where it doesn't work. */
+export const openSubject = async (
   part: Part,
   name: string,
   run: RunTool,
-): Promise<Subject> | undefined =>
-  subjects.find(one => one.part === part && one.name === name)?.open(run)
+): Promise<Subject> => {
+  const found = subjects.find(one => one.part === part && one.name === name)
+  if (found === undefined) throw new Error(`there is no ${name}`)
+  return found.open(run)
+}

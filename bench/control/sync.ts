@@ -3,8 +3,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { runTool } from '../../src/kernel/run-tool.ts'
 import { messageOf } from '../measure.ts'
-import { benchProgram, type Child, startChild } from '../process/child.ts'
+import { benchProgram, callsTo, type Remote, startChild } from '../process/child.ts'
 import type { Goal, Metric, Outcome, Sample, ScenarioRecord } from '../record/record.ts'
+import { type Step, steps } from './cluster.ts'
 import {
   count,
   lower,
@@ -15,96 +16,22 @@ import {
   type Say,
   scenarioOf,
 } from './record.ts'
+import type { StreamWish } from './stream.ts'
 import { kubeProxyName, nftablesName, type Part } from './subjects.ts'
+import type { SyncCalls, Wanted } from './sync-main.ts'
+import type { ToolCall } from './tool-calls.ts'
 import { closing, type Closers } from './usher.ts'
 
-/** What is done to a subject, in this order; endpoints change as often as is asked for. */
-export const steps = [
-  'first',
-  'unchanged',
-  'endpoint',
-  'added',
-  'removed',
-  'full',
-] as const
-
-export type Step = (typeof steps)[number]
-
-export interface SyncWish {
-  readonly part: Part
-  readonly services: number
-  /** Of each Service. */
-  readonly endpoints: number
+export interface SyncWish extends Wanted {
   /** How often the endpoints of one Service change, one after the other. */
   readonly changes: number
   readonly stream: StreamWish
 }
 
-/** Endpoint changes that don't wait for each other. */
-export interface StreamWish {
-  /** 0: there is to be none. */
-  readonly seconds: number
-  readonly perSecond: number
-  /** As --min-sync-period. */
-  readonly minSyncMs: number
-}
+type SyncDone = Awaited<ReturnType<SyncCalls['sync']>>
+type StreamDone = Awaited<ReturnType<SyncCalls['stream']>>
 
-/** What the process that syncs is asked; one beside it is asked only to replay. */
-export type SyncQuestion =
-  | (Omit<SyncWish, 'changes' | 'stream'> & {
-      readonly do: 'open'
-      readonly name: string
-      /** For what tools were given, a file each. */
-      readonly folder: string
-    })
-  /** `i`: the Service that changes. */
-  | { readonly do: 'sync'; readonly step: Step; readonly i: number }
-  | ({ readonly do: 'stream' } & StreamWish)
-  | { readonly do: 'close' }
-  | ({ readonly do: 'replay' } & ToolCall)
-
-/** A tool that was run. */
-export interface ToolCall {
-  readonly command: string
-  readonly args: readonly string[]
-  /** The file with what it read; '' when that was nothing. */
-  readonly input: string
-  /** Those that say something, without comments and empty ones. */
-  readonly lines: number
-}
-
-/** CPU time, and time. Milliseconds. */
-export interface Spent {
-  readonly wallMs: number
-  /** CPU time of Usher's own process. */
-  readonly cpuMs: number
-  /** CPU time of all tools, those that only look among them; a multiple of 10. */
-  readonly toolCpuMs: number
-}
-
-/** What one sync took. */
-export interface SyncDone extends Spent {
-  /** Of that, for tools that were given rules to write. */
-  readonly waitedMs: number
-  readonly work: 'nothing' | 'partial' | 'full'
-  readonly calls: readonly ToolCall[]
-}
-
-/** What became of a stream of changes. */
-export interface StreamDone extends Spent {
-  /** From each change to the end of the sync that wrote it. */
-  readonly appliedMs: readonly number[]
-  readonly syncs: number
-}
-
-/** What a tool took by itself. */
-export interface ReplayDone {
-  readonly ms: number
-  /** The most memory that it was seen to have. */
-  readonly peakRssBytes: number
-}
-
-/** What one sync took, beside what its tools take by themselves. */
+/** What one sync took, beside what its tools take by themselves. Milliseconds. */
 export interface SyncCost extends Omit<SyncDone, 'calls'> {
   /** The tools that were given rules, run once more on the same input and the same state. */
   readonly toolMs: number
@@ -139,8 +66,8 @@ const repetitions: Readonly<Record<Exclude<Step, 'endpoint'>, number>> = {
 /** What takes as long as this is not done again. */
 const slowMs = 20_000
 
-/** For one sync, or one tool: more than any should take. */
-const answerWithinMs = 600_000
+/** For one sync or one tool, or for a stream: more than any should take. */
+const answerWithinMs = 4_200_000
 
 /**
  * From snapshots to rules in the kernel, in a namespace of the bench's own; beside it the
@@ -167,31 +94,32 @@ export const measureSyncs = async (
 
 const measureOne = async (
   name: string,
-  { part, services, endpoints, changes, stream }: SyncWish,
+  { changes, stream, ...wanted }: SyncWish,
   closers: Closers,
   signal: AbortSignal,
 ): Promise<SyncFigures> => {
   const folder = await mkdtemp(join(tmpdir(), 'usher-bench-sync-'))
   closers.push(() => rm(folder, { recursive: true, force: true }))
-  const sync = await childInNamespace('sync', closers)
-  const replay = await childInNamespace('replay', closers)
-  await ask(sync, { do: 'open', part, name, services, endpoints, folder })
+  const syncing = await processInNamespace('sync', closers)
+  const beside = await processInNamespace('replay', closers)
+  await syncing.open(wanted, name, folder)
   const costs: Partial<Record<Step, SyncCost[]>> = {}
-  for (const [step, i] of courseOf(part, services, changes)) {
+  for (const [step, i] of courseOf(wanted, changes)) {
     signal.throwIfAborted()
     const found = (costs[step] ??= [])
     if (found.some(({ wallMs }) => wallMs > slowMs)) continue
-    const done = (await ask(sync, { do: 'sync', step, i })) as SyncDone
-    found.push(await costOf(done, replay))
+    found.push(await costOf(await syncing.sync(step, i), beside))
   }
-  const done =
-    stream.seconds > 0 ? await ask(sync, { do: 'stream', ...stream }) : undefined
-  await ask(sync, { do: 'close' })
-  return { name, costs, reason: '', ...(done && { stream: done as StreamDone }) }
+  const streamed = stream.seconds > 0 ? await syncing.stream(stream) : undefined
+  await syncing.close()
+  return { name, costs, reason: '', ...(streamed && { stream: streamed }) }
 }
 
 /** Rejects (ToolError) where no namespace can be made: that takes root. */
-const childInNamespace = async (label: string, closers: Closers): Promise<Child> => {
+const processInNamespace = async (
+  label: string,
+  closers: Closers,
+): Promise<Remote<SyncCalls>> => {
   const namespace = `usher-bench-${label}-${process.pid}`
   await runTool('ip', ['netns', 'add', namespace])
   closers.push(() => runTool('ip', ['netns', 'del', namespace]))
@@ -199,19 +127,12 @@ const childInNamespace = async (label: string, closers: Closers): Promise<Child>
   const enter = ['ip', 'netns', 'exec', namespace]
   const child = startChild(benchProgram('control/sync-main'), enter)
   closers.push(() => child.stop())
-  return child
+  return callsTo<SyncCalls>(child, answerWithinMs)
 }
-
-const ask = (child: Child, question: SyncQuestion): Promise<unknown> =>
-  child.ask(
-    question,
-    answerWithinMs + (question.do === 'stream' ? question.seconds * 1000 : 0),
-  )
 
 /** Each step with the Service that it is about, in the order in which they are made. */
 export const courseOf = (
-  part: Part,
-  services: number,
+  { part, services }: Pick<Wanted, 'part' | 'services'>,
   changes: number,
 ): readonly (readonly [Step, number])[] => {
   const course: (readonly [Step, number])[] = []
@@ -231,12 +152,12 @@ export const courseOf = (
 
 const costOf = async (
   { calls, ...times }: SyncDone,
-  replay: Child,
+  beside: Remote<SyncCalls>,
 ): Promise<SyncCost> => {
   let [toolMs, lines, peakRssBytes] = [0, 0, 0]
   for (const call of calls) {
     if (onlyReads(call)) continue
-    const alone = (await ask(replay, { do: 'replay', ...call })) as ReplayDone
+    const alone = await beside.replay(call)
     if (call.input === '') continue
     toolMs += alone.ms
     peakRssBytes = Math.max(peakRssBytes, alone.peakRssBytes)

@@ -358,7 +358,7 @@ const ratioCell =
 const chartWidth = 400
 
 /** Every group of scenarios: what they tell, their charts, and the tables behind them. */
-const groupParts = (record: RunRecord): readonly GroupPart[] =>
+const groupParts = (record: RunRecord): readonly Group[] =>
   groupsOf(record).map((group, index) => {
     const [first, ...others] = new Set(group.scenarios.map(({ about }) => about))
     const about = others.length === 0 ? (first ?? '') : ''

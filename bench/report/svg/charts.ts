@@ -205,7 +205,7 @@ export const percentileChart = (
       body: (layout: Layout) => columnHeads(layout, metrics, columns.ends),
     },
     marks: (place: Place) => percentileMarks(place, lineOf(place.row, place.index), columns.ends),
-    describeLine: (row: Row, index: number) => describeLine(lineOf(row, index)),
+    describe: (row: Row, index: number) => describeLine(lineOf(row, index)),
   }
   return drawChart(chart, options)
 }

@@ -6,7 +6,7 @@ import {
   type LoadAnswer,
   type LoadQuestion,
 } from '../../../bench/load/question.ts'
-import { readWrkReport } from '../../../bench/load/wrk-script.ts'
+import { readWrkReport } from '../../../bench/load/wrk.ts'
 import { startChild } from '../../../bench/process/child.ts'
 import { processTree } from '../../../bench/process/usage.ts'
 import { ask, serveHttp, timed } from './servers.ts'

@@ -1,8 +1,10 @@
 import t from 'tap'
-import { measureLed } from '../../../bench/connect-time/measure.ts'
-import { ledName, ledScenarios } from '../../../bench/connect-time/record.ts'
-import { parseControlOptions } from '../../../bench/control/options.ts'
-import { controlTargets, settingOf } from '../../../bench/control/setting.ts'
+import { ledName, ledScenarios, measureLed } from '../../../bench/control/led.ts'
+import {
+  controlTargets,
+  parseControlOptions,
+  settingOf,
+} from '../../../bench/control/options.ts'
 import { goalsOfScenario } from '../../../bench/record/findings.ts'
 import { skip } from '../../kernel/connect-time/group.ts'
 
@@ -19,9 +21,13 @@ t.test('it is a part of its own', async t => {
 
 t.test('figures are held to goals at 20,000 Services of two endpoints', async t => {
   const figures = {
-    first: [{ wallMs: 900, cpuMs: 400, kernelBytes: 31e6 }],
-    changes: [{ writtenMs: [1, 2], seenMs: [2, 6] }],
-    dead: [{ connects: 1000, failed: 5, seconds: 1 }],
+    rounds: [
+      {
+        first: { wallMs: 900, cpuMs: 400, kernelBytes: 31e6 },
+        changes: { writtenMs: [1, 2], seenMs: [2, 6] },
+        dead: { connects: 1000, failed: 5, seconds: 1 },
+      },
+    ],
     reason: '',
   }
   const wish = { services: 20_000, endpoints: 2, changes: 2 }
@@ -42,7 +48,7 @@ t.test('figures are held to goals at 20,000 Services of two endpoints', async t 
 })
 
 t.test('what keeps it from being measured is told once', async t => {
-  const none = { first: [], changes: [], dead: [], reason: 'no cgroups' }
+  const none = { rounds: [], reason: 'no cgroups' }
   const wish = { services: 10, endpoints: 2, changes: 2 }
   const leftOut = ledScenarios(wish, none).flatMap(one => one.leftOut)
   t.same(leftOut, [{ name: ledName, why: 'no cgroups' }])
@@ -53,10 +59,11 @@ t.test('its own connects are led', { skip }, async t => {
   const end = new AbortController()
   // As soon as it says that a round begins: there is no second one.
   const say = (): void => end.abort()
-  const { reason, first, changes, dead } = await measureLed(wish, say, end.signal)
+  const { reason, rounds } = await measureLed(wish, say, end.signal)
   t.equal(reason, '')
-  t.match(first, [{ kernelBytes: Number }])
-  t.ok((first[0]?.kernelBytes ?? 0) > 1e6)
-  t.equal(changes[0]?.seenMs.length, 10)
-  t.ok((dead[0]?.failed ?? 0) > 0)
+  const [{ first, changes, dead } = {}] = rounds
+  t.match(first, { kernelBytes: Number })
+  t.ok((first?.kernelBytes ?? 0) > 1e6)
+  t.equal(changes?.seenMs.length, 10)
+  t.ok((dead?.failed ?? 0) > 0)
 })

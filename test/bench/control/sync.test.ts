@@ -1,17 +1,19 @@
 import t from 'tap'
-import { parseControlOptions } from '../../../bench/control/options.ts'
-import { controlTargets, settingOf } from '../../../bench/control/setting.ts'
-import { Cluster, mostEndpoints } from '../../../bench/modes/cluster.ts'
+import { Cluster, mostEndpoints } from '../../../bench/control/cluster.ts'
+import {
+  controlTargets,
+  parseControlOptions,
+  settingOf,
+} from '../../../bench/control/options.ts'
+import { chooseSubjects, kubeProxyName } from '../../../bench/control/subjects.ts'
 import {
   courseOf,
-  type ModeFigures,
-  type ModeWish,
   type SyncCost,
-  type SyncCosts,
-} from '../../../bench/modes/measure.ts'
-import { chooseProxiers, kubeProxyName } from '../../../bench/modes/proxiers.ts'
-import { modeScenarios } from '../../../bench/modes/record.ts'
-import { linesOf } from '../../../bench/modes/recorder.ts'
+  type SyncFigures,
+  syncScenarios,
+  type SyncWish,
+} from '../../../bench/control/sync.ts'
+import { linesOf } from '../../../bench/control/tool-calls.ts'
 import { reportScenario } from '../../../bench/report/terminal.ts'
 
 const name = 'mode iptables (nft)'
@@ -29,9 +31,9 @@ const cost = (own: number, work: SyncCost['work'] = 'partial'): SyncCost => ({
   work,
 })
 
-const figures = (endpoint: readonly number[], first = 900): readonly ModeFigures[] => [
+const figures = (endpoint: readonly number[], first = 900): readonly SyncFigures[] => [
   {
-    proxier: name,
+    name,
     costs: {
       first: [cost(first, 'full')],
       unchanged: [cost(0.5, 'nothing')],
@@ -42,29 +44,21 @@ const figures = (endpoint: readonly number[], first = 900): readonly ModeFigures
     },
     reason: '',
   },
-  { proxier: 'mode ipvs', reason: 'no ip_vs in this kernel' },
+  { name: 'mode ipvs', reason: 'no ip_vs in this kernel' },
 ]
-
-const noCosts: SyncCosts = {
-  first: [],
-  unchanged: [],
-  endpoint: [],
-  added: [],
-  removed: [],
-  full: [],
-}
 
 const targets = controlTargets(parseControlOptions(['--only', 'modes']))
 
-const wishOf = (services: number, endpoints = 2): ModeWish => ({
+const wishOf = (services: number, endpoints = 2): SyncWish => ({
+  part: 'modes',
   services,
   endpoints,
   changes: 100,
   stream: { seconds: 60, perSecond: 100, minSyncMs: 50 },
 })
 
-const reported = (services: number, found: readonly ModeFigures[]): string =>
-  modeScenarios(wishOf(services), found)
+const reported = (services: number, found: readonly SyncFigures[]): string =>
+  syncScenarios(wishOf(services), found)
     .flatMap(scenario => reportScenario(scenario, { targets, yardsticks: [] }))
     .join('\n')
 
@@ -100,7 +94,7 @@ t.test('a mode that can not be measured is left out by name, once', async t => {
 })
 
 t.test('every step is made, changes all over the Services, additions undone', async t => {
-  const course = courseOf(1000, 4)
+  const course = courseOf({ part: 'modes', services: 1000 }, 4)
   t.same(course[0], ['first', 0])
   t.same(
     course.filter(([step]) => step === 'endpoint').map(([, i]) => i),
@@ -137,9 +131,9 @@ t.test('Services have as many endpoints as asked for, all of them different', as
 t.test(
   'nftables mode is held to CPU time of all and to memory, others are not',
   async t => {
-    const found = ['mode nftables', name, kubeProxyName].map(proxier => ({
-      proxier,
-      costs: { ...noCosts, first: [cost(5960, 'full')], endpoint: [cost(5)] },
+    const found = ['mode nftables', name, kubeProxyName].map(target => ({
+      name: target,
+      costs: { first: [cost(5960, 'full')], endpoint: [cost(5)] },
       reason: '',
     }))
     const text = reported(20_000, found)
@@ -156,8 +150,8 @@ t.test('CPU times are means, as those of tools are known to 10 ms', async t => {
     { ...cost(5), toolCpuMs: 0 },
     { ...cost(6), toolCpuMs: 10 },
   ]
-  const found = { proxier: name, costs: { ...noCosts, endpoint }, reason: '' }
-  const [scenario] = modeScenarios(wishOf(1000), [found])
+  const found = { name, costs: { endpoint }, reason: '' }
+  const [scenario] = syncScenarios(wishOf(1000), [found])
   const [outcome] = scenario?.outcomes ?? []
   t.match(outcome, { sample: { figures: { 'cpu tool': 5, cpu: 2.75, 'cpu all': 7.75 } } })
 })
@@ -170,7 +164,7 @@ t.test('a stream is told as times and as cores', async t => {
     cpuMs: 200,
     toolCpuMs: 400,
   }
-  const found = [{ proxier: 'mode nftables', stream, reason: '' }]
+  const found = [{ name: 'mode nftables', stream, reason: '' }]
   const text = reported(10_000, found)
   t.match(text, /modes-stream-10000: 100 endpoint changes a second for 60 s/)
   t.match(text, /mode nftables +199\.0 +101\.0 +200\.0 +0\.300 +0\.100 +0\.200 +20\.0/)
@@ -179,10 +173,12 @@ t.test('a stream is told as times and as cores', async t => {
 })
 
 t.test("kube-proxy's layout is measured where that ends in time, or by name", async t => {
-  t.ok(chooseProxiers([], 5000).includes(kubeProxyName))
-  t.notOk(chooseProxiers([], 5001).includes(kubeProxyName))
-  t.same(chooseProxiers(['kube-proxy'], 20_000), [kubeProxyName])
-  t.same(chooseProxiers(['mode nftables', 'legacy'], 1), [
+  const chosen = (words: readonly string[], services: number) =>
+    chooseSubjects('modes', words, services).map(one => one.name)
+  t.ok(chosen([], 5000).includes(kubeProxyName))
+  t.notOk(chosen([], 5001).includes(kubeProxyName))
+  t.same(chosen(['kube-proxy'], 20_000), [kubeProxyName])
+  t.same(chosen(['mode nftables', 'legacy'], 1), [
     'mode nftables',
     'mode iptables (legacy)',
   ])
@@ -211,5 +207,61 @@ t.test('parts and numbers of the kernel modes are options', async t => {
   t.throws(
     () => parseControlOptions(['--only=mode']),
     /want services or admin or rules or modes or connect-time/,
+  )
+})
+
+t.test('rules of captures', async t => {
+  const costs = (...all: readonly number[]) =>
+    all.map(wallMs => ({ ...cost(0), wallMs, waitedMs: 0 }))
+  const found: readonly SyncFigures[] = [
+    {
+      name: 'nftables',
+      costs: {
+        first: costs(2001),
+        unchanged: costs(0.5),
+        endpoint: costs(0.7),
+        added: costs(1, 2, 3, 4, 60),
+        removed: costs(51, 52, 53),
+      },
+      reason: '',
+    },
+    { name: 'local', reason: 'ip: not permitted' },
+  ]
+  const of = (services: number, figures = found) =>
+    syncScenarios({ ...wishOf(services, 1), part: 'rules' }, figures)
+  const rules = controlTargets(parseControlOptions(['--only', 'rules']))
+  const reportedOf = (services: number): string =>
+    of(services)
+      .flatMap(scenario => reportScenario(scenario, { targets: rules, yardsticks: [] }))
+      .join('\n')
+
+  t.test('have goals at 10 000 VIPs, for the first sync and for a change', async t => {
+    const text = reportedOf(10_000)
+    t.match(text, 'goal: nftables Whole <= 2000 ms: 2,001.00, MISSED')
+    t.match(text, 'goal: nftables Whole <= 50 ms: 3.00, reached')
+    t.match(text, 'goal: nftables Whole <= 50 ms: 52.00, MISSED')
+    t.match(text, 'goal: iptables (nft) Whole <= 4000 ms: -, not measured')
+    t.notMatch(reportedOf(1000), 'goal')
+  })
+
+  t.test('that change several times are told by median and spread', async t =>
+    t.match(reportedOf(1000), /nftables +3\.0 +1\.0\.\.60\.0/),
+  )
+
+  t.test('that could not be measured are left out by name, once', async t =>
+    t.equal(reportedOf(1000).split('left out: local: ip: not permitted').length, 2),
+  )
+
+  t.test('of which none could be measured are a single scenario', async t =>
+    t.same(
+      of(1000, found.slice(1)).map(({ name: scenario }) => scenario),
+      ['rules-first-1000'],
+    ),
+  )
+
+  t.test('are never told that what is there was lost', async t =>
+    t.notOk(
+      courseOf({ part: 'rules', services: 10 }, 1).some(([step]) => step === 'full'),
+    ),
   )
 })

@@ -1,10 +1,12 @@
 import t from 'tap'
-import { type Figures, quantile } from '../../../bench/control/figures.ts'
 import { parseControlOptions } from '../../../bench/control/options.ts'
-import { changeScenarios, startScenarios } from '../../../bench/control/record.ts'
-import { controlTargets } from '../../../bench/control/setting.ts'
-import type { RuleFigures } from '../../../bench/rules/measure.ts'
-import { ruleScenarios } from '../../../bench/rules/record.ts'
+import { quantile } from '../../../bench/control/record.ts'
+import {
+  type ChangeFigures,
+  changeScenarios,
+  type StartFigures,
+  startScenarios,
+} from '../../../bench/control/services.ts'
 import { reportScenario, summary } from '../../../bench/report/terminal.ts'
 import { preciseTime } from '../../support/api-server/seed.ts'
 import { smallRun } from '../small-run.ts'
@@ -53,7 +55,11 @@ const phase = {
   othersCores: 0,
 }
 
-const figures = (appliedMs: readonly number[], servingMs: number): Figures => ({
+interface Figures extends ChangeFigures {
+  readonly start: StartFigures
+}
+
+const figures = (appliedMs: number[], servingMs: number): Figures => ({
   start: { ...phase, servingMs, loadingBlockMs: 80, settledRssBytes: 200e6 },
   churn: {
     ...phase,
@@ -64,8 +70,7 @@ const figures = (appliedMs: readonly number[], servingMs: number): Figures => ({
     cpuShare: 0.1,
     rssBytes: 250e6,
   },
-  requests: 9,
-  peakRequestsPerSecond: 4,
+  requests: { count: 9, peakPerSecond: 4 },
   complaints: ['{"level":"warn"}'],
 })
 
@@ -118,51 +123,4 @@ t.test('figures taken while other programs were busy are put in doubt', async t 
   const found = figures([3, 4], 1)
   const start = { ...found.start, othersCores: 0.4 }
   t.match(terminal({ ...found, start }), 'IN DOUBT, other programs used 0.40 cores')
-})
-
-t.test('rules', async t => {
-  const cost = (ms: number) => ({ ms, tools: 1 })
-  const found: readonly RuleFigures[] = [
-    {
-      capture: 'nftables',
-      costs: {
-        first: [cost(2001)],
-        added: [1, 2, 3, 4, 60].map(cost),
-        removed: [51, 52, 53].map(cost),
-        unchanged: [cost(0.5)],
-        endpoint: [cost(0.7)],
-      },
-      reason: '',
-    },
-    { capture: 'local', reason: 'ip: not permitted' },
-  ]
-  const targets = controlTargets(parseControlOptions(['--only', 'rules']))
-  const reported = (vips: number): string =>
-    ruleScenarios(vips, found)
-      .flatMap(scenario => reportScenario(scenario, { targets, yardsticks: [] }))
-      .join('\n')
-
-  t.test('have goals at 10 000 VIPs, for the first sync and for a change', async t => {
-    const text = reported(10_000)
-    t.match(text, 'goal: nftables Time <= 2000 ms: 2,001.00, MISSED')
-    t.match(text, 'goal: nftables Time <= 50 ms: 3.00, reached')
-    t.match(text, 'goal: nftables Time <= 50 ms: 52.00, MISSED')
-    t.match(text, 'goal: iptables (nft) Time <= 4000 ms: -, not measured')
-    t.notMatch(reported(1000), 'goal')
-  })
-
-  t.test('that change several times are told by median and spread', async t =>
-    t.match(reported(1000), /nftables +3\.0 +1\.0\.\.60\.0/),
-  )
-
-  t.test('that could not be measured are left out by name, once', async t =>
-    t.equal(reported(1000).split('left out: local: ip: not permitted').length, 2),
-  )
-
-  t.test('of which none could be measured are a single scenario', async t =>
-    t.same(
-      ruleScenarios(1000, found.slice(1)).map(({ name }) => name),
-      ['rules-first-1000'],
-    ),
-  )
 })

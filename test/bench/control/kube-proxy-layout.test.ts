@@ -1,6 +1,6 @@
 import t from 'tap'
-import { Cluster } from '../../../bench/modes/cluster.ts'
-import { KubeProxyLayout } from '../../../bench/modes/kube-proxy-layout.ts'
+import { Cluster } from '../../../bench/control/cluster.ts'
+import { KubeProxyLayout } from '../../../bench/control/kube-proxy-layout.ts'
 import { type RunTool, ToolError } from '../../../src/kernel/run-tool.ts'
 
 /** Answers lists as nft does, from the text of the last transactions. */

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { systemClock as clock } from '../../../src/util/clock.ts'
-import { stream } from '../../../bench/modes/stream.ts'
+import { stream } from '../../../bench/control/stream.ts'
 
 const wish = { seconds: 0.2, perSecond: 200, minSyncMs: 0 }
 
