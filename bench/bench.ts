@@ -39,7 +39,7 @@ export const bench = async (options: BenchOptions, io: Io): Promise<number> => {
 const measured = async (options: BenchOptions, io: Io): Promise<number> => {
   if (isToBePrepared()) return inSandbox(options, io)
   // A wrong name is reported before anything is installed or started.
-  planOf(options, '')
+  planOf(options)
   const { kind, why: sandboxProblem } = await chooseSandbox()
   const loopbackReason = loopbackWish(options) || sandboxProblem
   if (options.list) {

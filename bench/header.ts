@@ -3,7 +3,7 @@ import { version } from '../src/cli/version.ts'
 import type { Plan } from './measure.ts'
 import type { Machine, RunRecord } from './record/record.ts'
 import type { Setup } from './setup.ts'
-import { versions } from './targets/all-targets.ts'
+import { versions } from './targets/program.ts'
 import type { Tools } from './tools.ts'
 
 /** Everything of a record but what measuring finds. */

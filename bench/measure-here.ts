@@ -15,13 +15,13 @@ import type { Topology } from './topology/topology.ts'
 
 /** Starts everything, measures, prints, writes the results, and ends everything. */
 export const measureHere = async (setup: Setup): Promise<number> => {
-  const { options, io, topology, workDirectory } = setup
+  const { options, io, topology } = setup
   const interruption = listenForInterruption(io.gone)
   const { signal } = interruption
   const closers: Closers = [() => topology.close(), async () => interruption.stop()]
   try {
     const tools = await chooseTools()
-    const wanted = planOf(options, workDirectory)
+    const wanted = planOf(options)
     const { targets, leftOut } = await possible(wanted.targets, topology)
     if (targets.length === 0)
       throw new Error(`no target is left: ${messageOfAll(leftOut)}`)

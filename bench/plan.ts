@@ -15,15 +15,12 @@ const rounds = { quick: 3, full: 5 } as const
 /** wrk measures whole seconds. */
 const seconds = { quick: 1, full: 2 } as const
 
-/**
- * What to measure, as the flags say it; targets keep their files in `workDirectory`.
- * Throws UsageError for a name that nothing has.
- */
-export const planOf = (options: BenchOptions, workDirectory: string): Plan => {
+/** What to measure, as the flags say it. Throws UsageError for a name that nothing has. */
+export const planOf = (options: BenchOptions): Plan => {
   const length = options.quick ? 'quick' : 'full'
   const chosen = scenariosOf(options)
-  const targets = chooseTargets(options, allTargets(workDirectory), [
-    ...baselineOf(options, workDirectory),
+  const targets = chooseTargets(options, allTargets, [
+    ...baselineOf(options),
     ...options.target.map(({ name, protocol, ...at }) => givenTarget(name, protocol, at)),
   ])
   return {
@@ -46,10 +43,10 @@ const scenariosOf = (options: BenchOptions): Plan['scenarios'] => {
   )
 }
 
-const baselineOf = ({ baseline }: BenchOptions, workDir: string): readonly Target[] => {
+const baselineOf = ({ baseline }: BenchOptions): readonly Target[] => {
   const command = baseline.split(/\s+/).filter(word => word !== '')
   if (command.length === 0) return []
-  return [usherTarget({ name: 'baseline', capture: 'listen', workDir, command })]
+  return [usherTarget({ name: 'baseline', capture: 'listen', command })]
 }
 
 /** What `--list` prints: what would be measured here, and what would be left out and why. */
@@ -58,7 +55,7 @@ export const listing = async (
   topology: Pick<Topology, 'kind'>,
   { out }: Io,
 ): Promise<number> => {
-  const plan = planOf(options, '')
+  const plan = planOf(options)
   const rows: string[][] = []
   for (const target of plan.targets) {
     const why = await target.unsupportedReason(topology)

@@ -90,7 +90,8 @@ export class Stage {
     const names = site?.awaited ?? scenario.awaited
     const awaited = names && { awaited: names }
     const { client } = topology
-    const order = { services, ...awaited, lane, client, signal }
+    const { workDir } = this.#parts
+    const order = { services, ...awaited, lane, client, workDir, signal }
     const running = await target.start(order).catch(async (error: unknown) => {
       await site?.stop()
       throw error

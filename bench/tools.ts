@@ -1,7 +1,6 @@
 import { execFile } from 'node:child_process'
 import type { HttpGenerator } from './load/question.ts'
-import { nginxProgram } from './targets/nginx.ts'
-import { programProblem } from './targets/program.ts'
+import { nginx, programProblem } from './targets/program.ts'
 
 /** What the load is made with and goes to: Debian's programs where they are installed. */
 export interface Tools {
@@ -15,7 +14,7 @@ export const chooseTools = async (): Promise<Tools> => {
   const wrkVersion = await versionOfWrk()
   return {
     generator: wrkVersion === '' ? 'own' : 'wrk',
-    backend: (await programProblem(nginxProgram)) === '' ? 'nginx' : 'own',
+    backend: (await programProblem(nginx)) === '' ? 'nginx' : 'own',
     wrkVersion,
   }
 }

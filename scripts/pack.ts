@@ -17,12 +17,10 @@ const programs = {
 const benchPrograms = [
   'backends/main',
   'backends/udp-thread-main',
-  'connect-time/led-main',
   'load/main',
   'sidecar/servers-main',
   'targets/pipe-main',
-  'targets/probe-main',
-  'topology/reach-main',
+  'topology/probe-main',
 ]
 
 /** CommonJS in a module asks for Node's own parts so. */
@@ -129,10 +127,7 @@ export const pack = async (
 
 const benchEntries = (): Record<string, string> =>
   Object.fromEntries(
-    benchPrograms.map(name => [
-      `bench-${name.replace('/', '-')}`,
-      `bench/${name}.ts`,
-    ]),
+    benchPrograms.map(name => [`bench-${name.replace('/', '-')}`, `bench/${name}.ts`]),
   )
 
 const place = async (path: string, content: Uint8Array): Promise<void> => {

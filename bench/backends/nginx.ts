@@ -1,8 +1,8 @@
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { nginxEvents, nginxMain } from '../targets/nginx-main-context.ts'
-import { awaitServing, freePorts } from '../targets/probe.ts'
-import { ProxyProcess } from '../targets/proxy-process.ts'
+import { nginxMain } from '../targets/nginx.ts'
+import { ProxyProcess } from '../targets/proxy.ts'
+import { awaitServing, freePorts } from '../topology/probe.ts'
 import type { Place } from '../topology/topology.ts'
 import { backlog } from './listen.ts'
 
@@ -39,7 +39,6 @@ export const startHttpNginx = async (
  */
 const httpConfig = (directory: string, listen: string, port: number): string => `\
 ${nginxMain(directory)}
-${nginxEvents()}
 http {
   access_log off;
   default_type text/plain;

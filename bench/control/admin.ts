@@ -109,7 +109,10 @@ const bytesOf = async (address: string, path: string): Promise<number> => {
 }
 
 /** On a connection of its own. */
-const responseOf = async (url: string, signal?: AbortSignal): Promise<IncomingMessage> => {
+const responseOf = async (
+  url: string,
+  signal?: AbortSignal,
+): Promise<IncomingMessage> => {
   const sent = get(url, { agent: false, ...(signal && { signal }) })
   const [response] = (await once(sent, 'response')) as [IncomingMessage]
   return response

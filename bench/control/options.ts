@@ -174,7 +174,8 @@ export const controlTargets = (options: ControlOptions): readonly TargetRecord[]
           {
             ...inBench,
             name: ledName,
-            title: "Usher's connect-time steering, in a process of its own that is led by it",
+            title:
+              "Usher's connect-time steering, in a process of its own that is led by it",
           },
         ]
       : []),

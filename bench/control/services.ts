@@ -70,7 +70,12 @@ export const measureServices = (
     take(startScenarios(start, options))
     say(`changing endpoints for ${options.seconds} s`)
     const address = await proxyAddressOf(plane.metrics, probeName)
-    const moved = () => movedMs(() => move(plane.api), address, () => String(at))
+    const moved = () =>
+      movedMs(
+        () => move(plane.api),
+        address,
+        () => String(at),
+      )
     const churn = await measureChurn(plane, moved, nextPhase, options, signal)
     const requests = await plane.api.requests()
     const { complaints } = plane.usher
@@ -309,7 +314,8 @@ export const startScenarios = (
       name: 'start-blocks',
       group: 'Start',
       title: 'the longest time for which the event loop stood still',
-      about: 'While Node loads the code nothing is served yet; after that /livez answers.',
+      about:
+        'While Node loads the code nothing is served yet; after that /livez answers.',
       metrics: [
         lower('after', 'Afterwards', 'ms', 1),
         lower('loading', 'Loading the code', 'ms', 1),
@@ -353,7 +359,8 @@ export const changeScenarios = (
       name: 'change-to-connection',
       group: 'Changes',
       title: 'from a change to the first connection that went to the new endpoint',
-      about: 'One Service whose endpoint moves about once a second; each move is a round.',
+      about:
+        'One Service whose endpoint moves about once a second; each move is a round.',
       metrics: [lower('ms', 'Change to connection', 'ms', 1)],
       outcomes: churn.probedMs.map(probed),
     }),

@@ -72,7 +72,8 @@ export const replay = async ({ command, args, input }: ToolCall) => {
       stdio: [file.fd, 'ignore', 'inherit'],
     })
     let peakRssBytes = 0
-    const look = (): void => void (peakRssBytes = Math.max(peakRssBytes, mostOf(child.pid)))
+    const look = (): void =>
+      void (peakRssBytes = Math.max(peakRssBytes, mostOf(child.pid)))
     const timer = setInterval(look, lookEveryMs)
     const code = await new Promise<number | null>((resolve, reject) => {
       child.once('error', reject)

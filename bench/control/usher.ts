@@ -28,9 +28,7 @@ export interface ControlPlane {
 export type Closers = (() => unknown)[]
 
 /** Does it, and ends what was started for it in any case. */
-export const closing = async <T>(
-  work: (closers: Closers) => Promise<T>,
-): Promise<T> => {
+export const closing = async <T>(work: (closers: Closers) => Promise<T>): Promise<T> => {
   const closers: Closers = []
   try {
     return await work(closers)

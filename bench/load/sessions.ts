@@ -152,7 +152,8 @@ class Course {
 /** The answer, once what has been heard holds it; throws for what is no answer. */
 type Read = (heard: Buffer) => string | undefined
 
-const lineIn: Read = heard => (heard.includes('\n') ? heard.toString('latin1') : undefined)
+const lineIn: Read = heard =>
+  heard.includes('\n') ? heard.toString('latin1') : undefined
 
 /** A connection on which one question at a time is asked. */
 class Session {

@@ -37,9 +37,7 @@ const measureWith = async (question: Question, script: string): Promise<LoadAnsw
   const { kind, to, path, pids } = question
   const seconds = Math.max(1, Math.ceil(question.seconds))
   const probing =
-    kind === 'connections'
-      ? new PacedConnectionsLoad({ to, path, ...probe })
-      : undefined
+    kind === 'connections' ? new PacedConnectionsLoad({ to, path, ...probe }) : undefined
   try {
     await probing?.ready()
     // What the one before has left open is closed by then.

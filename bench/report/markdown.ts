@@ -39,10 +39,7 @@ const longestRun = (text: string, pattern: RegExp): number =>
  * A table of plain text, its head first.
  * @param names - how many columns are to the left, from the first; the others to the right
  */
-const markdownTable = (
-  rows: readonly (readonly string[])[],
-  names = 1,
-): string[] => {
+const markdownTable = (rows: readonly (readonly string[])[], names = 1): string[] => {
   const [head, ...body] = rows.map(row => row.map(plain))
   if (head === undefined) return []
   const widths = head.map((_, column) =>

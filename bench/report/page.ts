@@ -231,10 +231,7 @@ const leftOutOfAll = ({ leftOut }: RunRecord): readonly Block[] =>
       ]
 
 /** All that was measured of every target: medians with their spread, cores, what went wrong. */
-const figureTable = (
-  record: RunRecord,
-  scenario: ScenarioRecord,
-): readonly Table[] => {
+const figureTable = (record: RunRecord, scenario: ScenarioRecord): readonly Table[] => {
   const [first] = scenario.metrics
   if (first === undefined) return []
   const rows = rowsOf(record, scenario, first)
@@ -311,10 +308,7 @@ const wrongText = (scenario: ScenarioRecord, row: Row): string => {
 }
 
 /** Ratios of every metric to every yardstick, with their spread over the rounds. */
-const ratioTable = (
-  record: RunRecord,
-  scenario: ScenarioRecord,
-): readonly Table[] => {
+const ratioTable = (record: RunRecord, scenario: ScenarioRecord): readonly Table[] => {
   const yardsticks = yardsticksOf(record)
   const sections = scenario.metrics.map(metric => ({
     heading: `${metric.title}: ratio to`,

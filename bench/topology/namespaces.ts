@@ -2,9 +2,9 @@ import { type RunTool, runTool } from '../../src/kernel/run-tool.ts'
 import type { Sandbox } from '../sandbox/prepare-sandbox.ts'
 import { type LanePlan, planLane } from './addresses.ts'
 import { clientLines, nodeLines, podLines } from './links.ts'
+import { unreachable } from './probe.ts'
 import { setSysctls, sysctlWords } from './sysctls.ts'
 import type { Lane, Place, Topology } from './topology.ts'
-import { unreachable } from './unreachable.ts'
 
 const clientName = 'client'
 const podNames = ['pod-1', 'pod-2'] as const

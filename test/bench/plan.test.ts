@@ -6,7 +6,7 @@ import { parseOptions } from '../../src/config/parse.ts'
 import { UsageError } from '../../src/config/usage-error.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 
-const plan = (...args: readonly string[]) => planOf(parseOptions('bench', args), '')
+const plan = (...args: readonly string[]) => planOf(parseOptions('bench', args))
 const names = (list: readonly { readonly name: string }[]) => list.map(({ name }) => name)
 
 t.test('without flags everything is measured, 5 rounds of 2 s', async t => {

@@ -204,7 +204,8 @@ export const percentileChart = (
       height: 18,
       body: (layout: Layout) => columnHeads(layout, metrics, columns.ends),
     },
-    marks: (place: Place) => percentileMarks(place, lineOf(place.row, place.index), columns.ends),
+    marks: (place: Place) =>
+      percentileMarks(place, lineOf(place.row, place.index), columns.ends),
     describe: (row: Row, index: number) => describeLine(lineOf(row, index)),
   }
   return drawChart(chart, options)

@@ -1,4 +1,3 @@
-
 /** Text for XML and HTML, in elements and in attributes. What XML can't hold is replaced. */
 export const escaped = (text: string): string =>
   text

@@ -38,10 +38,7 @@ const shareOfNames = 0.5
  * Every scenario in a line: what the first Usher had, and how that stands beside each
  * yardstick. Undefined when there is nothing to compare.
  */
-const overviewDrawing = (
-  record: RunRecord,
-  width: number,
-): Drawing | undefined => {
+const overviewDrawing = (record: RunRecord, width: number): Drawing | undefined => {
   const [subject] = subjectsOf(record)
   const yardsticks = yardsticksOf(record, subject)
   if (subject === undefined || yardsticks.length === 0) return undefined

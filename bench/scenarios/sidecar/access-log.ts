@@ -1,4 +1,4 @@
-import type { LogTo } from '../../targets/logged.ts'
+import type { LogTo } from '../../targets/receiver.ts'
 import { connections } from '../connections.ts'
 import { costs, rate, windowAndSettling } from '../metrics.ts'
 import type { Scenario } from '../scenario.ts'

@@ -1,7 +1,7 @@
 import pRetry from 'p-retry'
 import type { Endpoint } from '../../services.ts'
 import { type Servers, startServers } from '../../sidecar/servers.ts'
-import { freePorts } from '../../targets/probe.ts'
+import { freePorts } from '../../topology/probe.ts'
 import type { Lane } from '../../topology/topology.ts'
 
 const retries = 4

@@ -67,7 +67,8 @@ export const startTarget = async (
   order: Pick<Order, 'services'> & Partial<Order>,
 ): Promise<RunningTarget> => {
   const signal = new AbortController().signal
-  const running = await target.start({ lane, client: here, signal, ...order })
+  const workDir = await workDirectory(t)
+  const running = await target.start({ lane, client: here, signal, workDir, ...order })
   t.teardown(() => running.stop())
   return running
 }
