@@ -168,7 +168,7 @@ export const controlTargets = (options: ControlOptions): readonly TargetRecord[]
           },
         ]
       : []),
-    ...subjects.map(({ name, title, kind }) => ({ ...inBench, name, title, kind })),
+    ...subjects.map(({ name, title, kind }) => ({ name, title, kind, command: '', config: '' })),
     ...(wants(options, 'connect-time')
       ? [
           {

@@ -229,7 +229,7 @@ const probeName = 'probe'
 const giveUpMs = 5000
 
 const probeSlice = (backend: Server | undefined) => {
-  const { port } = backend?.address() as AddressInfo
+  const { port } = (backend?.address() ?? { port: 0 }) as AddressInfo
   const ports = [{ name: '', port, protocol: 'TCP' }]
   return sliceObject(probeName, `${probeName}-slice`, [endpoint('127.0.0.1')], { ports })
 }

@@ -227,6 +227,10 @@ export const syncScenarios = (
   ...streamScenarios(wish, figures),
 ]
 
+/** `10,000 Services of 2 endpoints`. */
+const manyOf = ({ services, endpoints }: Wanted): string =>
+  `${count(services)} Services of ${endpoints} endpoint${endpoints === 1 ? '' : 's'}`
+
 const groupOf = ({ part, services }: SyncWish): string =>
   `${part === 'modes' ? 'Kernel modes' : 'Rules of captures'}, ${count(services)} Services`
 
@@ -238,7 +242,7 @@ const stepScenario = (
   scenarioOf({
     name: `${wish.part}-${step}-${wish.services}`,
     group: groupOf(wish),
-    title: `${titles[step]}, ${count(wish.services)} Services of ${wish.endpoints} endpoints`,
+    title: `${titles[step]}, ${manyOf(wish)}`,
     ...(step === 'first' || step === 'full' ? ofAll : ofOne),
     notes: figures.flatMap(({ name, costs }) => {
       const works = (costs?.[step] ?? []).map(({ work }) => work)
@@ -322,7 +326,7 @@ const streamScenarios = (
     scenarioOf({
       name: `${wish.part}-stream-${wish.services}`,
       group: groupOf(wish),
-      title: `${perSecond} endpoint changes a second for ${seconds} s, ${count(wish.services)} Services of ${wish.endpoints} endpoints`,
+      title: `${perSecond} endpoint changes a second for ${seconds} s, ${manyOf(wish)}`,
       about: `From each change to the end of the sync that wrote it. Changes that come meanwhile are taken together by the next one; it waits by what the one before cost, for ${minSyncMs} ms at most (--min-sync-period). CPU time is that of the process that syncs and of its tools, nft monitor among them.`,
       metrics: [
         ...percentiles,

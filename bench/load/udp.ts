@@ -36,7 +36,7 @@ interface Wire {
   /** The one that begins there: with the next `flush` at the latest. */
   send(at: number): void
   flush(): void
-  close(): void | Promise<void>
+  close(): Promise<void>
 }
 
 /** What a flow makes of its wire: what can be done once it carries, and what came by it. */
@@ -145,7 +145,7 @@ class Flow implements WireUser {
     this.#wire.flush()
   }
 
-  close(): void | Promise<void> {
+  close(): Promise<void> {
     return this.#wire.close()
   }
 
@@ -312,7 +312,7 @@ class NativeWire implements Wire {
     this.#toSend = 0
   }
 
-  close(): void {
+  async close(): Promise<void> {
     if (this.fd >= 0) this.#shared.calls.close(this.fd)
   }
 
