@@ -2,13 +2,10 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { get, type IncomingMessage } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { benchProgram, callsTo, startChild } from '../process/child.ts'
-import type { ScenarioRecord } from '../record/record.ts'
 import type { CrowdCalls } from './crowd-main.ts'
 import type { ControlOptions } from './options.ts'
 import {
   count,
-  lower,
   percentiles,
   percentilesOf,
   type Say,
@@ -22,6 +19,8 @@ import {
   type UsherProcess,
   usherProgram,
 } from './usher.ts'
+import { benchProgram, callsTo, startChild } from '../process/child.ts'
+import { lower, type ScenarioRecord } from '../record/record.ts'
 
 const host = '127.0.0.1'
 const rounds = 7

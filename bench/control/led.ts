@@ -1,9 +1,9 @@
+import type { LedCalls } from './led-main.ts'
+import { count, quantile, type Say, scenarioOf, type Told } from './record.ts'
 import { messageOf } from '../measure.ts'
 import { cgroupProblem, joining, makeCgroup, removeCgroup } from '../process/cgroup.ts'
 import { benchProgram, callsTo, startChild } from '../process/child.ts'
-import type { Sample, ScenarioRecord } from '../record/record.ts'
-import type { LedCalls } from './led-main.ts'
-import { count, lower, quantile, type Say, scenarioOf, type Told } from './record.ts'
+import { lower, type Sample, type ScenarioRecord } from '../record/record.ts'
 
 /** One process: programs and tables are made once. */
 export interface LedRound {

@@ -168,7 +168,13 @@ export const controlTargets = (options: ControlOptions): readonly TargetRecord[]
           },
         ]
       : []),
-    ...subjects.map(({ name, title, kind }) => ({ name, title, kind, command: '', config: '' })),
+    ...subjects.map(({ name, title, kind }) => ({
+      name,
+      title,
+      kind,
+      command: '',
+      config: '',
+    })),
     ...(wants(options, 'connect-time')
       ? [
           {

@@ -1,4 +1,10 @@
-import type { Metric, Outcome, Sample, ScenarioRecord } from '../record/record.ts'
+import {
+  lower,
+  type Metric,
+  type Outcome,
+  type Sample,
+  type ScenarioRecord,
+} from '../record/record.ts'
 
 /** The name of Usher as a process, the target of most that is measured here. */
 export const usherName = 'usher'
@@ -8,14 +14,6 @@ export type Say = (what: string) => void
 
 /** Takes scenarios as they are done. */
 export type Take = (scenarios: readonly ScenarioRecord[]) => void
-
-/** One of which less is better. */
-export const lower = (
-  name: string,
-  title: string,
-  unit: string,
-  decimals: number,
-): Metric => ({ name, title, unit, better: 'lower', decimals })
 
 /** How long something that was done many times took. */
 export const percentiles: readonly Metric[] = [

@@ -2,19 +2,9 @@ import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Server } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { StatusDocument } from '../../src/observe/status.ts'
-import {
-  endpoint,
-  serviceObject,
-  sliceObject,
-} from '../../test/support/api-server/builders.ts'
-import { testHost } from '../../test/support/ports.ts'
-import { watchCpu } from '../load/load.ts'
-import type { Outcome, Sample, ScenarioRecord } from '../record/record.ts'
-import type { Endpoint } from '../services.ts'
 import type { ControlOptions } from './options.ts'
 import {
   count,
-  lower,
   percentiles,
   percentilesOf,
   type Say,
@@ -33,6 +23,20 @@ import {
   unixNow,
   type UsherProcess,
 } from './usher.ts'
+import { watchCpu } from '../load/load.ts'
+import {
+  lower,
+  type Outcome,
+  type Sample,
+  type ScenarioRecord,
+} from '../record/record.ts'
+import type { Endpoint } from '../services.ts'
+import {
+  endpoint,
+  serviceObject,
+  sliceObject,
+} from '../../test/support/api-server/builders.ts'
+import { testHost } from '../../test/support/ports.ts'
 
 /** With all ports to itself: ten thousand proxy ports are a third of the ephemeral ones. */
 const host = testHost

@@ -2,13 +2,9 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { runTool } from '../../src/kernel/run-tool.ts'
-import { messageOf } from '../measure.ts'
-import { benchProgram, callsTo, type Remote, startChild } from '../process/child.ts'
-import type { Goal, Metric, Outcome, Sample, ScenarioRecord } from '../record/record.ts'
 import { type Step, steps } from './cluster.ts'
 import {
   count,
-  lower,
   percentiles,
   percentilesOf,
   quantile,
@@ -20,7 +16,17 @@ import type { StreamWish } from './stream.ts'
 import { kubeProxyName, nftablesName, type Part } from './subjects.ts'
 import type { SyncCalls, Wanted } from './sync-main.ts'
 import type { ToolCall } from './tool-calls.ts'
-import { closing, type Closers } from './usher.ts'
+import { type Closers, closing } from './usher.ts'
+import { messageOf } from '../measure.ts'
+import { benchProgram, callsTo, type Remote, startChild } from '../process/child.ts'
+import {
+  type Goal,
+  lower,
+  type Metric,
+  type Outcome,
+  type Sample,
+  type ScenarioRecord,
+} from '../record/record.ts'
 
 export interface SyncWish extends Wanted {
   /** How often the endpoints of one Service change, one after the other. */

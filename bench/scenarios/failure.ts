@@ -1,8 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Endpoint } from '../services.ts'
+import { higher } from '../record/record.ts'
 import {
   failedShare,
-  higher,
   milliseconds,
   neverFails,
   percent,
@@ -11,6 +10,7 @@ import {
   timesOf,
 } from './metrics.ts'
 import { notGivenReason, type Run, type Scenario } from './scenario.ts'
+import type { Endpoint } from '../services.ts'
 
 /* When backends fail or change. */
 

@@ -1,22 +1,6 @@
 import type { LoadAnswer, Percentiles, Traffic } from '../load/question.ts'
-import type { Goal, Metric, Sample } from '../record/record.ts'
+import { type Goal, higher, lower, type Metric, type Sample } from '../record/record.ts'
 import type { Run, Scenario } from './scenario.ts'
-
-/** One of which less is better. */
-export const lower = (
-  name: string,
-  title: string,
-  unit: string,
-  decimals: number,
-): Metric => ({ name, title, unit, better: 'lower', decimals })
-
-/** One of which more is better. */
-export const higher = (
-  name: string,
-  title: string,
-  unit: string,
-  decimals: number,
-): Metric => ({ name, title, unit, better: 'higher', decimals })
 
 export const milliseconds = (name: string, title: string, decimals = 2): Metric =>
   lower(name, title, 'ms', decimals)

@@ -1,13 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Visit } from '../load/question.ts'
-import {
-  postgresProblem,
-  type PostgresServer,
-  startPostgres,
-} from '../sidecar/postgres.ts'
-import type { BenchService, Care } from '../services.ts'
-import type { Lane } from '../topology/topology.ts'
-import { higher, lower, milliseconds, neverFails, sampleOf, timesOf } from './metrics.ts'
+import { higher, lower } from '../record/record.ts'
+import { milliseconds, neverFails, sampleOf, timesOf } from './metrics.ts'
 import type { Run, Scenario } from './scenario.ts'
 import {
   atFreePort,
@@ -18,6 +12,13 @@ import {
   sessions,
   sidecarScenario,
 } from './sidecar.ts'
+import type { BenchService, Care } from '../services.ts'
+import {
+  postgresProblem,
+  type PostgresServer,
+  startPostgres,
+} from '../sidecar/postgres.ts'
+import type { Lane } from '../topology/topology.ts'
 
 /* Real PostgreSQL servers that fail, and a primary that moves. */
 

@@ -3,13 +3,9 @@ import pRetry from 'p-retry'
 import { sumOfCounts } from '../load/load.ts'
 import type { LoadAnswer, Traffics } from '../load/question.ts'
 import { readUsage } from '../process/usage.ts'
-import type { Care, CheckKind, BenchService, Endpoint } from '../services.ts'
-import { type Behaviour, type Servers, startServers } from '../sidecar/servers.ts'
-import { freePorts } from '../topology/probe.ts'
-import type { Lane } from '../topology/topology.ts'
+import { lower } from '../record/record.ts'
 import {
   failedShare,
-  lower,
   milliseconds,
   neverFails,
   percent,
@@ -18,6 +14,10 @@ import {
 } from './metrics.ts'
 import type { Run, Scenario, Site } from './scenario.ts'
 import { connectionsScenario } from './traffic.ts'
+import type { BenchService, Care, CheckKind, Endpoint } from '../services.ts'
+import { type Behaviour, type Servers, startServers } from '../sidecar/servers.ts'
+import { freePorts } from '../topology/probe.ts'
+import type { Lane } from '../topology/topology.ts'
 
 /* Beside an application, when its servers fail or change. */
 
@@ -266,10 +266,7 @@ const reload = sidecarScenario({
     failedClients,
     milliseconds('p99', 'Request p99'),
   ],
-  goals: [
-    ...neverFails('sidecar'),
-    { target: 'sidecar', metric: 'stall', atMost: 20 },
-  ],
+  goals: [...neverFails('sidecar'), { target: 'sidecar', metric: 'stall', atMost: 20 }],
   targets: ['sidecar', 'haproxy-checks', 'nginx'],
   expectedSeconds: window => 3 + reloadedWindows * window,
   site: threeServers(['http', 'http', 'http'], endpoints => ({
@@ -343,11 +340,7 @@ export const sidecarScenarios: readonly Scenario[] = [
   unequal,
   queued,
   lists,
-  accessLog(
-    'access-log',
-    'file',
-    'to a file; HAProxy has one by its standard output',
-  ),
+  accessLog('access-log', 'file', 'to a file; HAProxy has one by its standard output'),
   accessLog(
     'access-log-syslog',
     'syslog',

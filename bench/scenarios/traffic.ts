@@ -1,13 +1,10 @@
-import { readUsage } from '../process/usage.ts'
-import type { LoadAnswer } from '../load/question.ts'
-import type { Goal, Sample } from '../record/record.ts'
 import { sumOfCounts } from '../load/load.ts'
-import type { BenchService } from '../services.ts'
+import type { LoadAnswer } from '../load/question.ts'
+import { readUsage } from '../process/usage.ts'
+import { type Goal, higher, lower, type Sample } from '../record/record.ts'
 import {
   besideThePeers,
-  higher,
   ledClients,
-  lower,
   milliseconds,
   nearThePipe,
   percent,
@@ -24,6 +21,7 @@ import {
   type RunsOf,
   type Scenario,
 } from './scenario.ts'
+import type { BenchService } from '../services.ts'
 
 /* What any proxy carries, and finds. */
 

@@ -17,8 +17,12 @@ import {
   failuresOf,
   goalsOf,
 } from '../../../bench/record/findings.ts'
-import { parseRecord, recordText } from '../../../bench/record/json.ts'
-import type { Goal, Outcome } from '../../../bench/record/record.ts'
+import {
+  type Goal,
+  type Outcome,
+  parseRecord,
+  recordText,
+} from '../../../bench/record/record.ts'
 import { delay, rate, rounds, sampleOf, scenarioOf, smallRun } from '../small-run.ts'
 
 t.test('statistics', async t => {
