@@ -8,14 +8,16 @@ import { messageOf } from './measure.ts'
 import { checkOutputs, writeHtml, writeMarkdown } from './outputs.ts'
 import { installPeers } from './peers/install.ts'
 import { listing, planOf } from './plan.ts'
-import { pinningProblem } from './process/pin.ts'
-import { kill } from './process/signals.ts'
+import { kill, pinningProblem } from './process/signals.ts'
 import { processTree } from './process/usage.ts'
 import { parseRecord } from './record/record.ts'
 import { reportScenario, summary } from './report/terminal.ts'
-import { chooseSandbox } from './sandbox/choose-sandbox.ts'
-import { isToBePrepared, prepareSandbox } from './sandbox/prepare-sandbox.ts'
-import { runInSandbox } from './sandbox/run-in-sandbox.ts'
+import {
+  chooseSandbox,
+  isToBePrepared,
+  prepareSandbox,
+  runInSandbox,
+} from './sandbox/sandbox.ts'
 import type { BenchOptions, Io } from './setup.ts'
 import { namespaces } from './topology/namespaces.ts'
 import { loopback } from './topology/topology.ts'

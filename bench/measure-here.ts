@@ -1,16 +1,19 @@
-import { headerOf } from './header.ts'
-import { type Interruption, listenForInterruption } from './interruption.ts'
+import { chooseTools, headerOf } from './header.ts'
 import { measureAll, messageOfAll } from './measure-all.ts'
 import { messageOf } from './measure.ts'
-import { type Closers, openStage } from './open-stage.ts'
 import { keepResults } from './outputs.ts'
 import { planOf } from './plan.ts'
 import { failuresOf } from './record/findings.ts'
 import type { LeftOut, RunRecord } from './record/record.ts'
 import { introduction, summary } from './report/terminal.ts'
 import type { Setup } from './setup.ts'
+import {
+  type Closers,
+  type Interruption,
+  listenForInterruption,
+  openStage,
+} from './stage.ts'
 import type { Target } from './targets/target.ts'
-import { chooseTools } from './tools.ts'
 import type { Topology } from './topology/topology.ts'
 
 /** Starts everything, measures, prints, writes the results, and ends everything. */

@@ -1,4 +1,3 @@
-import { nativeCalls } from '../native-calls.ts'
 import { BulkLoad } from './bulk.ts'
 import { ClosedLoop, dialEach } from './closed-loop.ts'
 import { openLoop, PacedConnectionsLoad } from './fixed-rate.ts'
@@ -8,6 +7,7 @@ import type { LoadAnswer, LoadQuestion } from './question.ts'
 import { runSessions } from './sessions.ts'
 import { nativeUdpEchoes, udpEchoes } from './udp.ts'
 import { measureWrk } from './wrk.ts'
+import { nativeCalls } from '../native-calls.ts'
 
 /**
  * Does what is asked, and answers with what came of it; a target that doesn't serve is

@@ -1,9 +1,9 @@
 import type { Socket } from 'node:net'
-import { ackedBytes } from '../backends/streams.ts'
-import type { Endpoint } from '../services.ts'
+import { ackedBytes } from '../backends/servers.ts'
 import { dial } from './http.ts'
 import { destroyAll, ErrorCounts, errorName, type Load } from './load.ts'
 import type { Traffics } from './question.ts'
+import type { Endpoint } from '../services.ts'
 
 const blockBytes = 256 * 1024
 

@@ -1,26 +1,24 @@
 import { createSocket } from 'node:dgram'
 import { performance } from 'node:perf_hooks'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { MessageBatch } from '../message-batch.ts'
 import {
   AF_INET,
   AF_INET6,
   EPOLLIN,
-  errno,
-  errnoName,
-  EventLoop,
   MSG_DONTWAIT,
-  type NativeCalls,
   SOCK_CLOEXEC,
   SOCK_DGRAM,
   SOCK_NONBLOCK,
-  sockaddrSize,
-  type Syscalls,
-  writeSockaddr,
-} from '../native-calls.ts'
-import type { Endpoint } from '../services.ts'
+} from '../../src/ffi/constants.ts'
+import { errno, errnoName } from '../../src/ffi/errno.ts'
+import { sockaddrSize } from '../../src/ffi/struct-layout.ts'
+import type { Syscalls } from '../../src/ffi/syscalls.ts'
+import { EventLoop } from '../../src/relay/engine/event-loop.ts'
+import { writeSockaddr } from '../../src/relay/engine/sockaddr.ts'
 import { ErrorCounts, errorName, type Load } from './load.ts'
 import type { UdpEchoes } from './question.ts'
+import { MessageBatch, type NativeCalls } from '../native-calls.ts'
+import type { Endpoint } from '../services.ts'
 
 /** How often losses are looked for. */
 const sweepMs = 50

@@ -59,12 +59,14 @@ export const rateScenario = (
   { rate: [unit, title, decimals = 0], cost: [costUnit, costDecimals], ...work }: Work,
   {
     besides = [],
+    last = [],
     traffic,
     further = () => ({}),
     ...own
   }: Omit<Scenario, 'metrics' | 'expectedSeconds' | 'run'> & {
-    /** Metrics beside those, and their figures. */
+    /** Metrics before those of CPU time and after them, and their figures. */
     readonly besides?: readonly Metric[]
+    readonly last?: readonly Metric[]
     readonly further?: (answer: LoadAnswer) => Sample['figures']
     readonly traffic: (run: Run) => Traffic
   },
@@ -75,6 +77,7 @@ export const rateScenario = (
     ...besides,
     lower('cost', 'CPU time of the proxy', costUnit, costDecimals),
     lower('cost of all', 'CPU time of all', costUnit, costDecimals),
+    ...last,
   ],
   expectedSeconds: windowAndSettling,
   run: async run => {

@@ -91,8 +91,8 @@ const connectFigures = {
   besides: [
     milliseconds('connect p50', 'Connect p50'),
     milliseconds('connect p99', 'Connect p99'),
-    lower('cost of client', 'CPU time of the client', 'us/conn', 1),
   ],
+  last: [lower('cost of client', 'CPU time of the client', 'us/conn', 1)],
   further: ({ cores, seconds, done, connect }: LoadAnswer): Sample['figures'] => ({
     ...(cores?.generator !== undefined &&
       done > 0 && { 'cost of client': (cores.generator * seconds * 1e6) / done }),

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { createServer, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { answerHttp } from '../backends/http.ts'
+import { answerHttp } from '../backends/servers.ts'
 import { answerCalls } from '../process/child.ts'
 import type { Endpoint } from '../services.ts'
 

@@ -8,11 +8,11 @@ import { programFile } from '../../src/util/own-files.ts'
 import { nativeCalls } from '../native-calls.ts'
 import { cgroupProblem, joining, makeCgroup, removeCgroup } from '../process/cgroup.ts'
 import type { BenchService, Endpoint } from '../services.ts'
-import { pageIn } from '../topology/probe.ts'
-import type { Lane, Place } from '../topology/topology.ts'
 import { firstProblem, ip, ipset, iptables, ipvsadm, nft } from './program.ts'
 import { addressesOf, placedAt, shownPart, startProxy, targetDirectory } from './proxy.ts'
 import type { Order, RunningTarget, Target } from './target.ts'
+import { pageIn } from '../topology/probe.ts'
+import type { Lane, Place } from '../topology/topology.ts'
 
 /** The program of this installation, for sources that of the last build. */
 export const ownCommand = (): readonly string[] => [

@@ -1,14 +1,14 @@
-import { connect } from 'node:net'
 import { once } from 'node:events'
+import { connect } from 'node:net'
 import { join } from 'node:path'
 import t from 'tap'
 import { startPod } from '../../../bench/backends/pod.ts'
+import { ackedBytes } from '../../../bench/backends/servers.ts'
 import type { Endpoint } from '../../../bench/services.ts'
-import { ackedBytes } from '../../../bench/backends/streams.ts'
 import { nginx, programProblem } from '../../../bench/targets/program.ts'
-import { until } from '../../support/until.ts'
 import { bodyLength, echo, get, talk } from '../targets/ask.ts'
 import { here, isAlive, startPods, workDirectory } from '../targets/pods.ts'
+import { until } from '../../support/until.ts'
 
 const noNginx = await programProblem(nginx)
 

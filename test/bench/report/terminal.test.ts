@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
 import type { Clock } from '../../../src/util/clock.ts'
 import { commandLine } from '../../../bench/header.ts'
-import { Progress, timeText } from '../../../bench/progress.ts'
+import { Progress, timeText } from '../../../bench/measure-all.ts'
 import type { Comparison } from '../../../bench/record/compare.ts'
 import {
   formatFigure,

@@ -2,8 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Test } from 'tap'
-import { backendsOf } from '../../../bench/backends/backends-of.ts'
-import { type Pod, startPod } from '../../../bench/backends/pod.ts'
+import { backendsOf, type Pod, startPod } from '../../../bench/backends/pod.ts'
 import type { Backends } from '../../../bench/scenarios/scenario.ts'
 import {
   type BenchService,

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
-import { ackedBytes } from '../../../bench/backends/streams.ts'
+import t from 'tap'
+import { ackedBytes } from '../../../bench/backends/servers.ts'
 import type { Endpoint } from '../../../bench/services.ts'
 import { allTargets } from '../../../bench/targets/all-targets.ts'
 import { givenTarget } from '../../../bench/targets/direct.ts'
@@ -10,7 +11,6 @@ import { usherTarget } from '../../../bench/targets/usher.ts'
 import { answers, bodyLength, echo, get, namedServer, talk } from './ask.ts'
 import { dialled, here, hostOnly, isAlive, lane, startPods, startTarget } from './pods.ts'
 import { until } from '../../support/until.ts'
-import t from 'tap'
 
 t.test('targets on this host', async t => {
   const { backends, services } = await startPods(t)
