@@ -1,6 +1,5 @@
 import { version } from '../src/cli/version.ts'
 import { measureAdmin } from './control/admin.ts'
-import { ledScenarios, measureLed } from './control/led.ts'
 import {
   type ControlOptions,
   controlTargets,
@@ -53,32 +52,42 @@ const measureAll = async (
   const { vips, modeServices, modeTargets, modeEndpoints: endpoints } = options
   if (wants(options, 'services')) await measureServices(options, say, signal, take)
   if (wants(options, 'admin')) await measureAdmin(options, say, signal, take)
-  const syncs = async (wish: SyncWish, words: readonly string[] = []): Promise<void> => {
-    const names = chooseSubjects(wish.part, words, wish.services).map(one => one.name)
-    take(syncScenarios(wish, await measureSyncs(names, wish, say, signal)))
-  }
+  const changes = options.modeChanges
   const stream = {
     seconds: options.modeStream,
     perSecond: options.changesPerSecond,
     minSyncMs: options.modeMinSync,
   }
-  const changes = options.modeChanges
-  for (const services of wants(options, 'rules') ? vips : [])
-    if (!signal.aborted)
-      await syncs({
-        part: 'rules',
-        services,
-        endpoints: 1,
-        changes: ruleChanges,
-        stream: { ...stream, seconds: 0 },
-      })
-  for (const services of wants(options, 'modes') ? modeServices : [])
-    if (!signal.aborted)
-      await syncs({ part: 'modes', services, endpoints, changes, stream }, modeTargets)
-  for (const services of wants(options, 'connect-time') ? modeServices : []) {
-    if (signal.aborted) return
-    const wish = { services, endpoints, changes }
-    take(ledScenarios(wish, await measureLed(wish, say, signal)))
+  const none = { ...stream, seconds: 0 }
+  const rules = {
+    part: 'rules',
+    endpoints: 1,
+    changes: ruleChanges,
+    stream: none,
+  } as const
+  const wishes: readonly SyncWish[] = [
+    ...vips.map(services => ({ ...rules, services })),
+    ...modeServices.map(services => ({
+      part: 'modes' as const,
+      services,
+      endpoints,
+      changes,
+      stream,
+    })),
+    ...modeServices.map(services => ({
+      part: 'connect-time' as const,
+      services,
+      endpoints,
+      changes,
+      stream: none,
+    })),
+  ]
+  for (const wish of wishes) {
+    const { part, services } = wish
+    if (signal.aborted || !wants(options, part)) continue
+    const words = part === 'modes' ? modeTargets : []
+    const names = chooseSubjects(part, words, services).map(({ name }) => name)
+    take(syncScenarios(wish, await measureSyncs(names, wish, say, signal)))
   }
 }
 

@@ -16,6 +16,11 @@ export const steps = [
 
 export type Step = (typeof steps)[number]
 
+/** One that is made of another in the time of copying an array. */
+export interface ClusterSnapshot extends Snapshot {
+  readonly servicePorts: SortedMap<ServicePort>
+}
+
 /** Services as snapshots have them, that change one at a time. */
 export class Cluster {
   readonly #endpoints: number
@@ -47,7 +52,7 @@ export class Cluster {
     this.#edit(this.#service(i).key, undefined)
   }
 
-  snapshot(): Snapshot {
+  snapshot(): ClusterSnapshot {
     return {
       family: 'IPv4',
       servicePorts: this.#servicePorts,
@@ -65,7 +70,7 @@ export class Cluster {
 }
 
 /** With one ClusterIP. The first endpoint's address follows how often it has moved. */
-const clusterService = (i: number, count: number, moves: number): ServicePort => {
+export const clusterService = (i: number, count: number, moves: number): ServicePort => {
   const endpoints = Array.from({ length: count }, (_, at) =>
     endpointAt(addressOf(at === 0 ? `10.${128 + (moves % 64)}` : `10.${191 + at}`, i)),
   )

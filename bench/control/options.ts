@@ -1,7 +1,6 @@
 import { parseArgs } from 'node:util'
 import type { RunRecord, TargetRecord } from '../record/record.ts'
 import { mostEndpoints } from './cluster.ts'
-import { ledName } from './led.ts'
 import { usherName } from './record.ts'
 import { chooseSubjects } from './subjects.ts'
 
@@ -145,46 +144,32 @@ const wholeNumber = (flag: string, text: string, from: number, to: number): numb
 export const wants = ({ only }: Pick<ControlOptions, 'only'>, wanted: Part): boolean =>
   only === 'all' || only === wanted
 
-const inBench = { kind: 'usher', command: '', config: '' } as const
-
 /** Who is measured: Usher as a process, each way of leading traffic to it, each mode. */
 export const controlTargets = (options: ControlOptions): readonly TargetRecord[] => {
   const { modeServices, modeTargets } = options
-  const modes = modeServices.flatMap(services =>
-    chooseSubjects('modes', modeTargets, services),
-  )
-  const subjects = [
-    ...(wants(options, 'rules') ? chooseSubjects('rules') : []),
-    ...(wants(options, 'modes') ? new Set(modes) : []),
-  ]
+  const inBench = (['rules', 'modes', 'connect-time'] as const)
+    .filter(wanted => wants(options, wanted))
+    .flatMap(wanted =>
+      wanted === 'modes'
+        ? modeServices.flatMap(many => chooseSubjects(wanted, modeTargets, many))
+        : chooseSubjects(wanted),
+    )
+  const process: TargetRecord = {
+    name: usherName,
+    title: 'Usher as a process, relay and all, without a capture',
+    kind: 'usher',
+    command: 'usher run --capture none --drain-timeout=0',
+    config: '',
+  }
   return [
-    ...(wants(options, 'services') || wants(options, 'admin')
-      ? [
-          {
-            ...inBench,
-            name: usherName,
-            title: 'Usher as a process, relay and all, without a capture',
-            command: 'usher run --capture none --drain-timeout=0',
-          },
-        ]
-      : []),
-    ...subjects.map(({ name, title, kind }) => ({
+    ...(wants(options, 'services') || wants(options, 'admin') ? [process] : []),
+    ...Array.from(new Set(inBench), ({ name, title, kind }) => ({
       name,
       title,
       kind,
       command: '',
       config: '',
     })),
-    ...(wants(options, 'connect-time')
-      ? [
-          {
-            ...inBench,
-            name: ledName,
-            title:
-              "Usher's connect-time steering, in a process of its own that is led by it",
-          },
-        ]
-      : []),
   ]
 }
 
@@ -219,7 +204,7 @@ export const settingOf = (options: ControlOptions): RunRecord['setting'] => {
     [
       'connect-time',
       'Connect time',
-      `${moved}; a cgroup and a network namespace of its own for each round`,
+      `${moved}; in a cgroup and a network namespace of its own`,
     ],
   ]
   return settings

@@ -20,30 +20,38 @@ import type {
 import { proxyAddressOf } from '../../src/kernel/proxy-address.ts'
 import type { RunTool } from '../../src/kernel/run-tool.ts'
 import type { BackendMode } from '../../src/kernel/xtables/backend.ts'
-import type { ServicePort, Snapshot } from '../../src/model/snapshot.ts'
+import type { ServicePort } from '../../src/model/snapshot.ts'
 import { systemClock as clock } from '../../src/util/clock.ts'
 import { plainIpvs } from '../../test/support/plain-ipvs.ts'
 import type { TargetRecord } from '../record/record.ts'
+import type { ClusterSnapshot, Step } from './cluster.ts'
 import { KubeProxyLayout } from './kube-proxy-layout.ts'
+import { openLed } from './led.ts'
 
 /** What Services are written to the kernel by. */
 export interface Subject {
   /** Resolves when they are there. */
-  sync(snapshot: Snapshot): Promise<Pick<KernelSync, 'work'>>
+  sync(snapshot: ClusterSnapshot, step?: Step): Promise<Pick<KernelSync, 'work'>>
   /** The next sync is a full one. */
   forget(): void
   /** Tells what others change of it, until the function it gives is called. */
   watch(damaged: (what: string) => void): () => void
   close(): unknown
+  /** Resolves when a client sees what was synced last. */
+  seen?(): Promise<void>
+  /** How many of so many connects fail while one of two endpoints refuses. */
+  dead?(snapshot: ClusterSnapshot, connects: number): Promise<number>
+  /** What the kernel holds for it. */
+  kernelBytes?(): number
 }
 
-/** Kernel modes, and captures, which lead traffic to the relay by rules. */
-export type Part = 'modes' | 'rules'
+/** Kernel modes; captures, which lead traffic to the relay by rules; what leads connects. */
+export type Part = 'modes' | 'rules' | 'connect-time'
 
 interface Measured extends Pick<TargetRecord, 'name' | 'title' | 'kind'> {
   readonly part: Part
   /** Rejects with the reason where it doesn't work. */
-  readonly open: (run: RunTool) => Promise<Subject>
+  readonly open: (run: RunTool, cgroup: string) => Promise<Subject>
 }
 
 /** As `usher run` has them without flags, on a node of one address. */
@@ -209,6 +217,13 @@ const subjects: readonly Measured[] = [
     byRules(iptablesTables({ run, clock, backend: 'legacy' })),
   ),
   capture('local', local),
+  {
+    part: 'connect-time',
+    name: 'connect-time',
+    title: "Usher's connect-time steering, in a process of its own that is led by it",
+    kind: 'usher',
+    open: (_, cgroup) => openLed(cgroup),
+  },
 ]
 
 /** Its time grows with the square of Services: above these it is measured only when named. */
@@ -233,8 +248,9 @@ export const openSubject = async (
   part: Part,
   name: string,
   run: RunTool,
+  cgroup: string,
 ): Promise<Subject> => {
   const found = subjects.find(one => one.part === part && one.name === name)
   if (found === undefined) throw new Error(`there is no ${name}`)
-  return found.open(run)
+  return found.open(run, cgroup)
 }

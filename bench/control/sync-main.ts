@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { runTool } from '../../src/kernel/run-tool.ts'
 import { systemClock as clock } from '../../src/util/clock.ts'
 import { answerCalls } from '../process/child.ts'
 import { Cluster, type Step } from './cluster.ts'
@@ -26,9 +27,16 @@ interface Opened extends Wanted {
 
 let opened: Opened | undefined
 
-const open = async (wanted: Wanted, name: string, folder: string): Promise<void> => {
+/** @param cgroup - that this process is in, where it is to be led */
+const open = async (
+  wanted: Wanted,
+  name: string,
+  folder: string,
+  cgroup: string,
+): Promise<void> => {
+  await loopback()
   const recorder = new Recorder(folder)
-  const subject = await openSubject(wanted.part, name, recorder.run)
+  const subject = await openSubject(wanted.part, name, recorder.run, cgroup)
   recorder.clear()
   const cluster = new Cluster(wanted.services, wanted.endpoints)
   opened = { ...wanted, subject, cluster, recorder }
@@ -48,8 +56,19 @@ const sync = async (step: Step, i: number) => {
   else if (step === 'full') subject.forget()
   const snapshot = cluster.snapshot()
   const spent = spending()
-  const { work } = await subject.sync(snapshot)
-  return { ...spent(), work, ...(await recorder.take()) }
+  const startedAt = performance.now()
+  const { work } = await subject.sync(snapshot, step)
+  const wallMs = performance.now() - startedAt
+  await subject.seen?.()
+  const seenMs = performance.now() - startedAt
+  return {
+    ...spent(),
+    wallMs,
+    work,
+    ...(await recorder.take()),
+    ...(subject.seen && { seenMs }),
+    ...(subject.kernelBytes && { kernelBytes: subject.kernelBytes() }),
+  }
 }
 
 /** What watches reads all rules once when it starts, and again when they change meanwhile. */
@@ -76,8 +95,22 @@ const streamChanges = async (wish: StreamWish) => {
   }
 }
 
+/** How many of so many connects failed, and for how long they took; undefined where none can be made. */
+const dead = async (connects: number) => {
+  const { subject, cluster } = theOpened()
+  const spent = spending()
+  const failed = await subject.dead?.(cluster.snapshot(), connects)
+  return failed === undefined
+    ? undefined
+    : { connects, failed, seconds: spent().wallMs / 1000 }
+}
+
 const close = async (): Promise<void> => void (await theOpened().subject.close())
 
-const calls = { open, sync, stream: streamChanges, close, replay }
+/** For one that only replays. */
+const loopback = async (): Promise<void> =>
+  void (await runTool('ip', ['link', 'set', 'lo', 'up']))
+
+const calls = { open, loopback, sync, stream: streamChanges, dead, close, replay }
 export type SyncCalls = typeof calls
 answerCalls(calls)

@@ -1,7 +1,6 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { runTool } from '../../src/kernel/run-tool.ts'
 import { type Step, steps } from './cluster.ts'
 import {
   count,
@@ -18,6 +17,7 @@ import type { SyncCalls, Wanted } from './sync-main.ts'
 import type { ToolCall } from './tool-calls.ts'
 import { type Closers, closing } from './usher.ts'
 import { messageOf } from '../measure.ts'
+import { cgroupProblem, joining, makeCgroup, removeCgroup } from '../process/cgroup.ts'
 import { benchProgram, callsTo, type Remote, startChild } from '../process/child.ts'
 import {
   type Goal,
@@ -36,6 +36,7 @@ export interface SyncWish extends Wanted {
 
 type SyncDone = Awaited<ReturnType<SyncCalls['sync']>>
 type StreamDone = Awaited<ReturnType<SyncCalls['stream']>>
+type DeadDone = NonNullable<Awaited<ReturnType<SyncCalls['dead']>>>
 
 /** What one sync took, beside what its tools take by themselves. Milliseconds. */
 export interface SyncCost extends Omit<SyncDone, 'calls'> {
@@ -57,6 +58,8 @@ export interface SyncFigures {
   readonly costs?: SyncCosts
   /** Missing when none was asked for. */
   readonly stream?: StreamDone
+  /** Missing where nothing is led as it connects. */
+  readonly dead?: DeadDone
   readonly reason: string
 }
 
@@ -68,6 +71,9 @@ const repetitions: Readonly<Record<Exclude<Step, 'endpoint'>, number>> = {
   removed: 10,
   full: 3,
 }
+
+/** To a Service of which one endpoint refuses. */
+const connects = 10_000
 
 /** What takes as long as this is not done again. */
 const slowMs = 20_000
@@ -106,9 +112,11 @@ const measureOne = async (
 ): Promise<SyncFigures> => {
   const folder = await mkdtemp(join(tmpdir(), 'usher-bench-sync-'))
   closers.push(() => rm(folder, { recursive: true, force: true }))
-  const syncing = await processInNamespace('sync', closers)
-  const beside = await processInNamespace('replay', closers)
-  await syncing.open(wanted, name, folder)
+  const cgroup = wanted.part === 'connect-time' ? await ownCgroup(closers) : ''
+  const syncing = processInNamespace(closers, cgroup)
+  const beside = processInNamespace(closers)
+  await syncing.open(wanted, name, folder, cgroup)
+  await beside.loopback()
   const costs: Partial<Record<Step, SyncCost[]>> = {}
   for (const [step, i] of courseOf(wanted, changes)) {
     signal.throwIfAborted()
@@ -117,20 +125,25 @@ const measureOne = async (
     found.push(await costOf(await syncing.sync(step, i), beside))
   }
   const streamed = stream.seconds > 0 ? await syncing.stream(stream) : undefined
+  const dead = await syncing.dead(connects)
   await syncing.close()
-  return { name, costs, reason: '', ...(streamed && { stream: streamed }) }
+  const more = { ...(streamed && { stream: streamed }), ...(dead && { dead }) }
+  return { name, costs, reason: '', ...more }
 }
 
-/** Rejects (ToolError) where no namespace can be made: that takes root. */
-const processInNamespace = async (
-  label: string,
-  closers: Closers,
-): Promise<Remote<SyncCalls>> => {
-  const namespace = `usher-bench-${label}-${process.pid}`
-  await runTool('ip', ['netns', 'add', namespace])
-  closers.push(() => runTool('ip', ['netns', 'del', namespace]))
-  await runTool('ip', ['-n', namespace, 'link', 'set', 'lo', 'up'])
-  const enter = ['ip', 'netns', 'exec', namespace]
+/** For what is led as it connects. */
+const ownCgroup = async (closers: Closers): Promise<string> => {
+  const why = cgroupProblem()
+  if (why !== '') throw new Error(why)
+  const cgroup = await makeCgroup()
+  closers.push(() => removeCgroup(cgroup))
+  return cgroup
+}
+
+/** In a network namespace of its own, which ends with it: that takes root. */
+const processInNamespace = (closers: Closers, cgroup = ''): Remote<SyncCalls> => {
+  // Not `ip netns exec`, behind which /sys has no cgroups.
+  const enter = [...(cgroup === '' ? [] : joining(cgroup)), 'unshare', '--net']
   const child = startChild(benchProgram('control/sync-main'), enter)
   closers.push(() => child.stop())
   return callsTo<SyncCalls>(child, answerWithinMs)
@@ -143,8 +156,8 @@ export const courseOf = (
 ): readonly (readonly [Step, number])[] => {
   const course: (readonly [Step, number])[] = []
   for (const step of steps) {
-    // A capture is told what is wanted, and never that what is there is lost.
-    if (step === 'removed' || (step === 'full' && part === 'rules')) continue
+    // Only a mode can be told that what is there is lost.
+    if (step === 'removed' || (step === 'full' && part !== 'modes')) continue
     const times = step === 'endpoint' ? changes : repetitions[step]
     for (let n = 0; n < times; n += 1) {
       // Spread over all: the last rules of a table may cost more than the first.
@@ -201,6 +214,9 @@ const shared: readonly Metric[] = [
   lower('rss', "A tool's memory", 'MB', 0),
   lower('lines', 'Lines restored', '', 0),
   lower('tools', 'Tools run', '', 0),
+  milliseconds('seen', 'Seen by a connect'),
+  milliseconds('seen p99', 'Seen p99'),
+  lower('memory', "The kernel's memory", 'MB', 1),
 ]
 
 /** What the figure is that counts, and how it came about. */
@@ -231,14 +247,21 @@ export const syncScenarios = (
     .map(step => stepScenario(wish, step, figures))
     .filter(({ outcomes, leftOut }) => outcomes.length + leftOut.length > 0),
   ...streamScenarios(wish, figures),
+  ...figures.flatMap(one => deadScenario(wish, one)),
 ]
 
 /** `10,000 Services of 2 endpoints`. */
 const manyOf = ({ services, endpoints }: Wanted): string =>
   `${count(services)} Services of ${endpoints} endpoint${endpoints === 1 ? '' : 's'}`
 
+const groups = {
+  modes: 'Kernel modes',
+  rules: 'Rules of captures',
+  'connect-time': 'Connect time',
+} as const
+
 const groupOf = ({ part, services }: SyncWish): string =>
-  `${part === 'modes' ? 'Kernel modes' : 'Rules of captures'}, ${count(services)} Services`
+  `${groups[part]}, ${count(services)} Services`
 
 const stepScenario = (
   wish: SyncWish,
@@ -301,21 +324,30 @@ const medians = (costs: readonly SyncCost[]): Sample['figures'] =>
     rss: ({ peakRssBytes }) => peakRssBytes / 1e6,
     lines: ({ lines }) => lines,
     tools: ({ tools }) => tools,
+    seen: ({ seenMs }) => seenMs,
+    memory: ({ kernelBytes }) => kernelBytes && kernelBytes / 1e6,
   })
 
 const slowest = (costs: readonly SyncCost[]): Sample['figures'] =>
-  figuresAt(costs, 0.99, { 'own p99': ownMs, 'wall p99': ({ wallMs }) => wallMs })
+  figuresAt(costs, 0.99, {
+    'own p99': ownMs,
+    'wall p99': ({ wallMs }) => wallMs,
+    'seen p99': ({ seenMs }) => seenMs,
+  })
 
 const figuresAt = (
   costs: readonly SyncCost[],
   share: number,
-  figures: Readonly<Record<string, (cost: SyncCost) => number>>,
+  figures: Readonly<Record<string, (cost: SyncCost) => number | undefined>>,
 ): Sample['figures'] =>
   Object.fromEntries(
-    Object.entries(figures).map(([name, of]) => [
-      name,
-      quantile(costs.map(of), share) ?? Number.NaN,
-    ]),
+    Object.entries(figures).flatMap(([name, of]) => {
+      const value = quantile(
+        costs.flatMap(cost => of(cost) ?? []),
+        share,
+      )
+      return value === undefined ? [] : [[name, value]]
+    }),
   )
 
 /** Endpoints that change all the time; none where that was not measured. */
@@ -357,90 +389,104 @@ const streamFigures = (done: StreamDone): Sample['figures'] => ({
   syncs: (done.syncs * 1000) / done.wallMs,
 })
 
-type Limit = readonly [metric: string, atMost: number]
+/** Connects one after the other: what a failure costs, the next ones know. */
+const deadScenario = (
+  wish: SyncWish,
+  { name, dead }: SyncFigures,
+): readonly ScenarioRecord[] =>
+  dead === undefined
+    ? []
+    : [
+        scenarioOf(
+          {
+            name: `${wish.part}-dead-${wish.services}`,
+            group: groupOf(wish),
+            title: `one of two endpoints refuses, ${manyOf(wish)}`,
+            about:
+              'Connects one after the other. Nobody retries for them; where one has failed the next ones are led past it for a second.',
+            metrics: [
+              lower('failed', 'Failed', '%', 2),
+              lower('connects', 'Connects', '', 0),
+              lower('seconds', 'Within', 's', 1),
+            ],
+            goals: goalsOf(name, 'dead', wish),
+          },
+          [{ ...dead, failed: (dead.failed / dead.connects) * 100 }],
+          name,
+        ),
+      ]
 
-/** What targets are held to, of steps at so many Services x endpoints. Milliseconds, MB, cores. */
+/**
+ * What targets are held to at so many Services x endpoints, by the step and the metric. Milliseconds,
+ * MB, cores, percent.
+ */
 interface Limits {
   readonly of: (part: Part, name: string) => boolean
   readonly at: string
-  readonly steps: Readonly<Partial<Record<Step | 'stream', readonly Limit[]>>>
+  readonly most: Readonly<
+    Partial<Record<Step | 'stream' | 'dead', Readonly<Record<string, number>>>>
+  >
 }
 
-const ofNftables: Limits['of'] = (part, name) => part === 'modes' && name === nftablesName
+const modes: Limits['of'] = (part, name) => part === 'modes' && name !== kubeProxyName
+const nftables: Limits['of'] = (_, name) => name === nftablesName
+const rules =
+  (begin: string): Limits['of'] =>
+  (part, name) =>
+    part === 'rules' && name.startsWith(begin)
 
 const limits: readonly Limits[] = [
   {
-    of: (part, name) => part === 'modes' && name !== kubeProxyName,
+    of: modes,
     at: '10000x2',
-    steps: {
-      first: [['beyond', 3000]],
-      full: [['beyond', 3000]],
-      endpoint: [
-        ['own', 60],
-        ['own p99', 60],
-      ],
-      added: [['own', 60]],
+    most: {
+      first: { beyond: 3000 },
+      full: { beyond: 3000 },
+      endpoint: { own: 60, 'own p99': 60 },
+      added: { own: 60 },
     },
   },
   {
-    of: ofNftables,
+    of: nftables,
     at: '5000x2',
-    steps: { first: [['cpu all', 600]], full: [['cpu all', 600]] },
+    most: { first: { 'cpu all': 600 }, full: { 'cpu all': 600 } },
   },
   {
-    of: ofNftables,
+    of: nftables,
     at: '5000x50',
-    steps: { first: [['wall', 5000]], full: [['wall', 5000]] },
+    most: { first: { wall: 5000 }, full: { wall: 5000 } },
   },
+  // Four times a round, and that round: by the pace that users get.
+  { of: nftables, at: '10000x2', most: { stream: { p99: 150, cores: 0.5 } } },
   {
-    of: ofNftables,
-    at: '10000x2',
-    steps: {
-      stream: [
-        // Four times a round, and that round: by the pace that users get.
-        ['p99', 150],
-        ['cores', 0.5],
-      ],
-    },
-  },
-  {
-    of: ofNftables,
+    of: nftables,
     at: '20000x2',
-    steps: {
-      first: [
-        ['cpu all', 3000],
-        ['rss', 150],
-      ],
-      full: [
-        ['cpu all', 3000],
-        ['rss', 150],
-      ],
-      endpoint: [['wall', 30]],
+    most: {
+      first: { 'cpu all': 3000, rss: 150 },
+      full: { 'cpu all': 3000, rss: 150 },
+      endpoint: { wall: 30 },
     },
   },
+  { of: rules('nftables'), at: '10000x1', most: { first: { wall: 2000 } } },
+  { of: rules('iptables'), at: '10000x1', most: { first: { wall: 4000 } } },
+  { of: rules(''), at: '10000x1', most: { added: { wall: 50 }, removed: { wall: 50 } } },
   {
-    of: (part, name) => part === 'rules' && name === 'nftables',
-    at: '10000x1',
-    steps: { first: [['wall', 2000]] },
-  },
-  {
-    of: (part, name) => part === 'rules' && name.startsWith('iptables'),
-    at: '10000x1',
-    steps: { first: [['wall', 4000]] },
-  },
-  {
-    of: part => part === 'rules',
-    at: '10000x1',
-    steps: { added: [['wall', 50]], removed: [['wall', 50]] },
+    of: part => part === 'connect-time',
+    at: '20000x2',
+    most: {
+      first: { cpu: 500, memory: 30 },
+      endpoint: { 'seen p99': 5 },
+      dead: { failed: 1 },
+    },
   },
 ]
 
 const goalsOf = (
   target: string,
-  step: Step | 'stream',
+  step: Step | 'stream' | 'dead',
   { part, services, endpoints }: SyncWish,
 ): readonly Goal[] =>
   limits
     .filter(({ of, at }) => of(part, target) && at === `${services}x${endpoints}`)
-    .flatMap(one => one.steps[step] ?? [])
+    .flatMap(({ most }) => Object.entries(most[step] ?? {}))
     .map(([metric, atMost]) => ({ target, metric, atMost }))

@@ -143,6 +143,7 @@ const verdictOf = (
 export interface Combined {
   readonly scenario: ScenarioRecord
   readonly metric: Metric
+  readonly figures: readonly number[]
   readonly figure: Spread | undefined
   /** To each yardstick of the record, in their order; undefined to itself. */
   readonly ratios: readonly (Comparison | undefined)[]
@@ -156,10 +157,11 @@ export const combined = (
 ): Combined | undefined => {
   const [metric] = scenario.metrics
   if (metric === undefined) return undefined
-  const figure = spreadOf(figuresOf(scenario, target, metric))
+  const figures = figuresOf(scenario, target, metric)
+  const figure = spreadOf(figures)
   if (figure === undefined) return undefined
   const ratios = record.yardsticks.map(yardstick =>
     yardstick === target ? undefined : comparisonOf(scenario, metric, target, yardstick),
   )
-  return { scenario, metric, figure, ratios }
+  return { scenario, metric, figures, figure, ratios }
 }
