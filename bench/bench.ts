@@ -8,15 +8,17 @@ import { messageOf } from './measure.ts'
 import { checkOutputs, writeHtml, writeMarkdown } from './outputs.ts'
 import { installPeers } from './peers/install.ts'
 import { listing, planOf } from './plan.ts'
-import { pinningProblem } from './process/pin.ts'
-import { kill } from './process/signals.ts'
+import { kill, pinningProblem } from './process/signals.ts'
 import { processTree } from './process/usage.ts'
-import { parseRecord } from './record/json.ts'
+import { parseRecord } from './record/record.ts'
 import { reportScenario, summary } from './report/terminal.ts'
+import {
+  chooseSandbox,
+  isToBePrepared,
+  prepareSandbox,
+  runInSandbox,
+} from './sandbox/sandbox.ts'
 import type { BenchOptions, Io } from './setup.ts'
-import { chooseSandbox } from './sandbox/choose-sandbox.ts'
-import { isToBePrepared, prepareSandbox } from './sandbox/prepare-sandbox.ts'
-import { runInSandbox } from './sandbox/run-in-sandbox.ts'
 import { namespaces } from './topology/namespaces.ts'
 import { loopback } from './topology/topology.ts'
 
@@ -39,7 +41,7 @@ export const bench = async (options: BenchOptions, io: Io): Promise<number> => {
 const measured = async (options: BenchOptions, io: Io): Promise<number> => {
   if (isToBePrepared()) return inSandbox(options, io)
   // A wrong name is reported before anything is installed or started.
-  planOf(options, '')
+  planOf(options)
   const { kind, why: sandboxProblem } = await chooseSandbox()
   const loopbackReason = loopbackWish(options) || sandboxProblem
   if (options.list) {

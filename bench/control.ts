@@ -1,26 +1,22 @@
-import { measureAdmin } from './admin/measure.ts'
-import { adminScenarios } from './admin/record.ts'
-import { measureLed } from './connect-time/measure.ts'
-import { ledScenarios } from './connect-time/record.ts'
-import { measure } from './control/measure.ts'
+import { version } from '../src/cli/version.ts'
+import { measureAdmin } from './control/admin.ts'
 import {
   type ControlOptions,
+  controlTargets,
   helpText,
   parseControlOptions,
+  settingOf,
   wants,
 } from './control/options.ts'
-import { changeScenarios, startScenarios } from './control/record.ts'
-import { controlTargets, settingOf } from './control/setting.ts'
+import type { Take } from './control/record.ts'
+import { measureServices } from './control/services.ts'
+import { chooseSubjects } from './control/subjects.ts'
+import { measureSyncs, syncScenarios, type SyncWish } from './control/sync.ts'
 import { describeMachine } from './header.ts'
-import { measureModes, type ModeWish } from './modes/measure.ts'
-import { chooseProxiers } from './modes/proxiers.ts'
-import { modeScenarios } from './modes/record.ts'
+import { messageOf } from './measure.ts'
 import { writeResults } from './outputs.ts'
 import type { RunRecord, ScenarioRecord } from './record/record.ts'
 import { introduction, reportScenario, summary } from './report/terminal.ts'
-import { measureRules } from './rules/measure.ts'
-import { ruleScenarios } from './rules/record.ts'
-import { version } from '../src/cli/version.ts'
 
 const say = (what: string): void => console.error(what)
 const print = (lines: readonly string[]): void => console.log(lines.join('\n'))
@@ -41,52 +37,59 @@ const headerOf = (options: ControlOptions, argv: readonly string[]) =>
     yardsticks: [],
   }) as const
 
-type Take = (scenarios: readonly ScenarioRecord[]) => void
+/** How often one change of a capture's is made. */
+const ruleChanges = 5
 
 /**
- * Hands scenarios over as they are done: from objects to connections, then rules, then the
- * kernel modes, then connects that are led.
+ * Hands scenarios over as they are done: from objects to connections, what it costs to look, then
+ * rules, then the kernel modes, then connects that are led.
  */
 const measureAll = async (
   options: ControlOptions,
   signal: AbortSignal,
   take: Take,
 ): Promise<void> => {
-  if (wants(options, 'services')) {
-    const figures = await measure(options, say, signal, start =>
-      take(startScenarios(start, options)),
-    )
-    take(changeScenarios(figures, options))
-  }
-  if (wants(options, 'admin'))
-    take(adminScenarios(await measureAdmin(options, say, signal), options))
-  for (const vips of wants(options, 'rules') ? options.vips : []) {
-    if (signal.aborted) return
-    take(ruleScenarios(vips, await measureRules(vips, say, signal)))
-  }
-  for (const services of wants(options, 'modes') ? options.modeServices : []) {
-    if (signal.aborted) return
-    const wish = modeWish(options, services)
-    const proxiers = chooseProxiers(options.modeTargets, services)
-    take(modeScenarios(wish, await measureModes(proxiers, wish, say, signal)))
-  }
-  for (const services of wants(options, 'connect-time') ? options.modeServices : []) {
-    if (signal.aborted) return
-    const wish = modeWish(options, services)
-    take(ledScenarios(wish, await measureLed(wish, say, signal)))
-  }
-}
-
-const modeWish = (options: ControlOptions, services: number): ModeWish => ({
-  services,
-  endpoints: options.modeEndpoints,
-  changes: options.modeChanges,
-  stream: {
+  const { vips, modeServices, modeTargets, modeEndpoints: endpoints } = options
+  if (wants(options, 'services')) await measureServices(options, say, signal, take)
+  if (wants(options, 'admin')) await measureAdmin(options, say, signal, take)
+  const changes = options.modeChanges
+  const stream = {
     seconds: options.modeStream,
     perSecond: options.changesPerSecond,
     minSyncMs: options.modeMinSync,
-  },
-})
+  }
+  const none = { ...stream, seconds: 0 }
+  const rules = {
+    part: 'rules',
+    endpoints: 1,
+    changes: ruleChanges,
+    stream: none,
+  } as const
+  const wishes: readonly SyncWish[] = [
+    ...vips.map(services => ({ ...rules, services })),
+    ...modeServices.map(services => ({
+      part: 'modes' as const,
+      services,
+      endpoints,
+      changes,
+      stream,
+    })),
+    ...modeServices.map(services => ({
+      part: 'connect-time' as const,
+      services,
+      endpoints,
+      changes,
+      stream: none,
+    })),
+  ]
+  for (const wish of wishes) {
+    const { part, services } = wish
+    if (signal.aborted || !wants(options, part)) continue
+    const words = part === 'modes' ? modeTargets : []
+    const names = chooseSubjects(part, words, services).map(({ name }) => name)
+    take(syncScenarios(wish, await measureSyncs(names, wish, say, signal)))
+  }
+}
 
 /** Measures, prints and writes. Resolves with the exit code. */
 const control = async (
@@ -105,7 +108,7 @@ const control = async (
       for (const scenario of found) print([...reportScenario(scenario, header), ''])
     })
   } catch (error) {
-    failure = error instanceof Error ? error.message : String(error)
+    failure = messageOf(error)
   }
   const record: RunRecord = {
     ...header,
@@ -124,7 +127,7 @@ const parse = (argv: readonly string[]): ControlOptions | undefined => {
   try {
     return parseControlOptions(argv)
   } catch (error) {
-    console.error(error instanceof Error ? error.message : error)
+    console.error(messageOf(error))
     return undefined
   }
 }

@@ -1,27 +1,30 @@
-import { headerOf } from './header.ts'
-import { type Interruption, listenForInterruption } from './interruption.ts'
+import { chooseTools, headerOf } from './header.ts'
 import { measureAll, messageOfAll } from './measure-all.ts'
 import { messageOf } from './measure.ts'
-import { type Closers, openStage } from './open-stage.ts'
 import { keepResults } from './outputs.ts'
 import { planOf } from './plan.ts'
+import { failuresOf } from './record/findings.ts'
 import type { LeftOut, RunRecord } from './record/record.ts'
-import { failuresOf } from './record/troubles.ts'
 import { introduction, summary } from './report/terminal.ts'
 import type { Setup } from './setup.ts'
+import {
+  type Closers,
+  type Interruption,
+  listenForInterruption,
+  openStage,
+} from './stage.ts'
 import type { Target } from './targets/target.ts'
-import { chooseTools } from './tools.ts'
 import type { Topology } from './topology/topology.ts'
 
 /** Starts everything, measures, prints, writes the results, and ends everything. */
 export const measureHere = async (setup: Setup): Promise<number> => {
-  const { options, io, topology, workDirectory } = setup
+  const { options, io, topology } = setup
   const interruption = listenForInterruption(io.gone)
   const { signal } = interruption
   const closers: Closers = [() => topology.close(), async () => interruption.stop()]
   try {
     const tools = await chooseTools()
-    const wanted = planOf(options, workDirectory)
+    const wanted = planOf(options)
     const { targets, leftOut } = await possible(wanted.targets, topology)
     if (targets.length === 0)
       throw new Error(`no target is left: ${messageOfAll(leftOut)}`)

@@ -1,10 +1,11 @@
+import type { Progress } from './measure-all.ts'
+import { isMainlyFor } from './plan.ts'
 import {
   type LeftOut,
   type Outcome,
   type ScenarioRecord,
   warmUpRound,
 } from './record/record.ts'
-import type { Progress } from './progress.ts'
 import {
   type Candidate,
   groups,
@@ -12,7 +13,6 @@ import {
   type Run,
   type Scenario,
 } from './scenarios/scenario.ts'
-import { isMainlyFor } from './selection.ts'
 import { NotOffered, type Stage } from './stage.ts'
 import type { Target } from './targets/target.ts'
 

@@ -8,8 +8,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { basename, dirname, join, relative } from 'node:path'
-import { recordText } from './record/json.ts'
-import type { RunRecord } from './record/record.ts'
+import { recordText, type RunRecord } from './record/record.ts'
 import { htmlReport } from './report/html.ts'
 import { markdownReport } from './report/markdown.ts'
 import { pictures } from './report/svg/pictures.ts'

@@ -1,19 +1,72 @@
-import type { Pod } from './backends/pod.ts'
-import type { HttpGenerator, LoadAnswer, LoadQuestion, Traffic } from './load/question.ts'
+import { join } from 'node:path'
+import { backendsOf, type Pod, startPod } from './backends/pod.ts'
+import type { Tools } from './header.ts'
+import {
+  generatorProgram,
+  type HttpGenerator,
+  type LoadAnswer,
+  type LoadQuestion,
+  type Traffic,
+} from './load/question.ts'
 import { inCgroup } from './process/cgroup.ts'
-import type { Child } from './process/child.ts'
-import { pinProcess } from './process/pin.ts'
+import { type Child, startChild } from './process/child.ts'
+import { endingSignals, isThere, pinProcess } from './process/signals.ts'
 import type { LeftOut } from './record/record.ts'
 import type { Backends, Run, Scenario, Site } from './scenarios/scenario.ts'
-import { type BenchService, type StandardService, standardServices } from './services.ts'
+import {
+  type BenchService,
+  type Endpoint,
+  type StandardService,
+  standardServices,
+} from './services.ts'
+import type { Setup } from './setup.ts'
 import type { RunningTarget, Target } from './targets/target.ts'
 import type { Lane, Topology } from './topology/topology.ts'
+
+/** That the bench was asked to end, or can't go on. */
+export interface Interruption {
+  /** Aborted by the first signal: measuring ends, and what there is is reported. */
+  readonly signal: AbortSignal
+  /** Why it can't go on; '' when it was asked to end, or goes on. */
+  readonly why: () => string
+  /** Ends measuring because something that it needs is gone; `why` in words. */
+  readonly giveUp: (why: string) => void
+  /** Signals do again what they did before. */
+  readonly stop: () => void
+}
+
+/**
+ * A second signal ends the process at once, with code 130. A reader that goes away
+ * (`usher bench | head -1`; `gone`) or a terminal that is closed ask it to end, too.
+ */
+export const listenForInterruption = (gone: AbortSignal): Interruption => {
+  const interrupt = new AbortController()
+  const signal = AbortSignal.any([interrupt.signal, gone])
+  let reason = ''
+  const onSignal = (): void => {
+    if (signal.aborted) process.exit(130)
+    interrupt.abort()
+  }
+  for (const name of endingSignals) process.on(name, onSignal)
+  return {
+    signal,
+    why: () => reason,
+    giveUp: why => {
+      if (signal.aborted) return
+      reason = why
+      interrupt.abort()
+    },
+    stop: () => {
+      for (const name of endingSignals) process.off(name, onSignal)
+    },
+  }
+}
 
 /** Beyond its window a question may take so long before it is given up. */
 const patienceMs = 120_000
 
 /** What a stage is made of; who opens it closes it. */
-export interface StageParts {
+interface StageParts {
   readonly topology: Topology
   readonly pods: readonly Pod[]
   readonly generator: Child
@@ -90,7 +143,8 @@ export class Stage {
     const names = site?.awaited ?? scenario.awaited
     const awaited = names && { awaited: names }
     const { client } = topology
-    const order = { services, ...awaited, lane, client, signal }
+    const { workDir } = this.#parts
+    const order = { services, ...awaited, lane, client, workDir, signal }
     const running = await target.start(order).catch(async (error: unknown) => {
       await site?.stop()
       throw error
@@ -180,3 +234,95 @@ const allStandard = ({ endpoints }: Backends): readonly BenchService[] =>
     protocol: standardServices[name],
     endpoints: endpoints(name),
   }))
+
+/** How what was opened is ended, in the order of opening. */
+export type Closers = (() => Promise<unknown>)[]
+
+/** Starts the generator and the backends, between which targets are put. */
+export const openStage = async (
+  { options, topology, workDirectory }: Setup,
+  tools: Tools,
+  interruption: Interruption,
+  closers: Closers,
+): Promise<Stage> => {
+  const { signal } = interruption
+  const generator = startChild(generatorProgram, topology.client.enter)
+  closers.push(() => generator.stop())
+  const starts = topology.pods.map(async (place, i) => {
+    const workDir = join(workDirectory, `pod-${i + 1}`)
+    const pod = await startPod(place, { http: tools.backend, workDir })
+    closers.push(() => pod.stop())
+    return pod
+  })
+  // Not ended before all of them can be.
+  await Promise.allSettled(starts)
+  const pods = await Promise.all(starts)
+  if (options.pin)
+    for (const pid of [generator.pid, ...pods.flatMap(pod => pod.pids())])
+      await pinProcess(pid, 0)
+  const stage = new Stage({
+    topology,
+    pods,
+    pin: options.pin,
+    signal,
+    workDir: workDirectory,
+    generator: watched(generator, pods, interruption),
+    httpGenerator: tools.generator,
+    backendsOf: lane => withGiven(backendsOf(pods, lane), options.backend),
+  })
+  closers.push(() => stage.close())
+  return stage
+}
+
+/**
+ * Asks the generator until the bench is interrupted; gives up when it or a
+ * backend has ended, because every figure from then on would be of that.
+ */
+const watched = (
+  generator: Child,
+  pods: readonly Pod[],
+  { signal, giveUp }: Interruption,
+): Child => {
+  const parts = pods.map(pod => pod.pids())
+  const interrupted = rejectsOnAbort(signal)
+  const checkParts = (): void => {
+    if (generator.hasEnded()) giveUp('the load generator has ended')
+    pods.forEach((pod, i) => {
+      const now = new Set(pod.pids())
+      if (!(parts[i] ?? []).every(pid => now.has(pid) && isThere(pid)))
+        giveUp(`a process of backend pod ${i + 1} has ended`)
+    })
+    signal.throwIfAborted()
+  }
+  return {
+    ...generator,
+    ask: async (question, timeoutMs) => {
+      checkParts()
+      try {
+        return await Promise.race([generator.ask(question, timeoutMs), interrupted])
+      } finally {
+        checkParts()
+      }
+    },
+  }
+}
+
+const rejectsOnAbort = (signal: AbortSignal): Promise<never> => {
+  const interrupted = new Promise<never>((_, reject) => {
+    const fail = (): void => reject(new Error('interrupted'))
+    if (signal.aborted) fail()
+    else signal.addEventListener('abort', fail, { once: true })
+  })
+  // It is a failure only to those who wait for an answer.
+  interrupted.catch(() => undefined)
+  return interrupted
+}
+
+/** Servers of `--backend`, in place of the bench's own. */
+const withGiven = (backends: Backends, http: readonly Endpoint[]): Backends =>
+  http.length === 0
+    ? backends
+    : {
+        ...backends,
+        endpoints: service => (service === 'http' ? http : backends.endpoints(service)),
+      }

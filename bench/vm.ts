@@ -4,8 +4,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { writeResults } from './outputs.ts'
-import { parseRecord } from './record/json.ts'
-import type { RunRecord } from './record/record.ts'
+import { parseRecord, type RunRecord } from './record/record.ts'
 import { machineProblem } from '../test/booted-kernel/kernel.ts'
 import {
   type Launched,

@@ -12,8 +12,7 @@ import { cpus, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { comparisonOf } from '../bench/record/compare.ts'
-import { parseRecord } from '../bench/record/json.ts'
-import type { ScenarioRecord } from '../bench/record/record.ts'
+import { parseRecord, type ScenarioRecord } from '../bench/record/record.ts'
 
 /**
  * `npm run bench:history [-- --rounds 15]`: what a connection and a request cost beside an old build of Usher, and

@@ -17,12 +17,10 @@ const programs = {
 const benchPrograms = [
   'backends/main',
   'backends/udp-thread-main',
-  'connect-time/led-main',
   'load/main',
   'sidecar/servers-main',
   'targets/pipe-main',
-  'targets/probe-main',
-  'topology/reach-main',
+  'topology/probe-main',
 ]
 
 /** CommonJS in a module asks for Node's own parts so. */

@@ -1,34 +1,23 @@
-import { serveHttp } from './http.ts'
-import { findClosedPorts, keepSilentPort } from './unanswering-ports.ts'
-import { serveSink, serveSource } from './streams.ts'
-import { serveUdp } from './udp.ts'
-import { answerParent } from '../process/child.ts'
+import { answerCalls } from '../process/child.ts'
+import {
+  findClosedPorts,
+  keepSilentPort,
+  serveHttp,
+  serveSink,
+  serveSource,
+  serveUdp,
+} from './servers.ts'
 
-/** What a backend process is asked, once. */
-export interface PodQuestion {
-  readonly listenAddress: string
-  /** Whether it serves `http` too, because nginx does not. */
-  readonly http: boolean
-}
-
-export interface PodAnswer {
-  /** 0 when it was not asked for. */
-  readonly http: number
-  readonly source: number
-  readonly sink: number
-  readonly udp: number
-  readonly silent: number
-  readonly closed: readonly number[]
-}
-
-answerParent(async (question): Promise<PodAnswer> => {
-  const { listenAddress, http } = question as PodQuestion
-  return {
-    closed: await findClosedPorts(listenAddress),
-    silent: await keepSilentPort(listenAddress),
-    http: http ? await serveHttp(listenAddress) : 0,
-    source: await serveSource(listenAddress),
-    sink: await serveSink(listenAddress),
-    udp: await serveUdp(listenAddress),
-  }
+/** Serves all that a pod has, and tells at which ports; `http` only where nginx doesn't. */
+const serve = async (address: string, withHttp: boolean) => ({
+  closed: await findClosedPorts(address),
+  silent: await keepSilentPort(address),
+  http: withHttp ? await serveHttp(address) : 0,
+  source: await serveSource(address),
+  sink: await serveSink(address),
+  udp: await serveUdp(address),
 })
+
+const calls = { serve }
+export type PodCalls = typeof calls
+answerCalls(calls)

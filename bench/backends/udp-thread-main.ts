@@ -1,16 +1,15 @@
 import { parentPort, workerData } from 'node:worker_threads'
-import { MessageBatch } from '../message-batch.ts'
 import {
   AF_INET,
-  loadSyscalls,
-  readSockaddr,
   SO_RCVBUF,
   SOCK_CLOEXEC,
   SOCK_DGRAM,
   SOL_SOCKET,
-  systemError,
-  writeSockaddr,
-} from '../native-calls.ts'
+} from '../../src/ffi/constants.ts'
+import { systemError } from '../../src/ffi/errno.ts'
+import { loadSyscalls } from '../../src/ffi/syscalls.ts'
+import { readSockaddr, writeSockaddr } from '../../src/relay/engine/sockaddr.ts'
+import { MessageBatch } from '../native-calls.ts'
 
 /** The thread of an echo (see udp.ts): tells its port, then waits in the kernel for datagrams. */
 

@@ -1,19 +1,13 @@
 import { BulkLoad } from './bulk.ts'
-import { ConnectionsLoad } from './connections.ts'
-import { dialEach } from './first-connections.ts'
+import { ClosedLoop, dialEach } from './closed-loop.ts'
+import { openLoop, PacedConnectionsLoad } from './fixed-rate.ts'
 import { measureIdle } from './idle.ts'
-import { measureLoad, watchCpu } from './measure.ts'
-import type { Load } from './load.ts'
-import { MixedLoad } from './mixed.ts'
-import { OpenLoopLoad } from './open-loop.ts'
-import { PacedConnectionsLoad } from './paced-connections.ts'
-import type { LoadAnswer, LoadQuestion, UdpEchoes } from './question.ts'
-import { nativeCalls } from '../native-calls.ts'
-import { RequestsLoad } from './requests.ts'
-import { NativeUdpEchoesLoad } from './native-udp-echoes.ts'
+import { type Load, measureLoad, watchCpu } from './load.ts'
+import type { LoadAnswer, LoadQuestion } from './question.ts'
 import { runSessions } from './sessions.ts'
-import { UdpEchoesLoad } from './udp-echoes.ts'
+import { nativeUdpEchoes, udpEchoes } from './udp.ts'
 import { measureWrk } from './wrk.ts'
+import { nativeCalls } from '../native-calls.ts'
 
 /**
  * Does what is asked, and answers with what came of it; a target that doesn't serve is
@@ -21,41 +15,46 @@ import { measureWrk } from './wrk.ts'
  * not installed. Nothing of it is left then.
  */
 export const answerLoad = async (question: LoadQuestion): Promise<LoadAnswer> => {
-  const { seconds, pids } = question
-  switch (question.kind) {
-    case 'requests':
-      if (question.generator === 'wrk') return measureWrk(question)
-      return measureLoad(new RequestsLoad(question), seconds, pids)
-    case 'connections':
-      if (question.generator === 'wrk') return measureWrk(question)
-      return measureLoad(new ConnectionsLoad(question), seconds, pids)
-    case 'paced-connections':
-      return measureLoad(new PacedConnectionsLoad(question), seconds, pids)
-    case 'bulk':
-      return measureLoad(new BulkLoad(question), seconds, pids)
-    case 'open-loop':
-      return measureLoad(new OpenLoopLoad(question), seconds, pids)
-    case 'mixed':
-      return measureLoad(new MixedLoad(question), seconds, pids)
-    case 'udp-echoes':
-      return measureLoad(udpEchoesOf(question), seconds, pids)
-    case 'idle':
-      return measureIdle(question, pids)
-    case 'first-connections': {
-      const watch = watchCpu(pids)
-      return { ...(await dialEach(question)), ...watch() }
-    }
-    case 'sessions':
-      return runSessions(question, seconds, pids)
-    default:
-      throw new Error(`unknown kind of load: ${JSON.stringify(question)}`)
+  const { kind, seconds, pids } = question
+  if (kind === 'idle') return measureIdle(question, pids)
+  if (kind === 'sessions') return runSessions(question, seconds, pids)
+  if (kind === 'first-connections') {
+    const watch = watchCpu(pids)
+    const found = await dialEach(question.to.map(to => ({ to, path: question.path })))
+    return { ...found, ...watch() }
   }
+  const byWrk = kind === 'requests' || kind === 'connections'
+  return byWrk && question.generator === 'wrk'
+    ? measureWrk(question)
+    : measureLoad(loadOf(question), seconds, pids)
 }
 
-/** With many datagrams in a system call, where such calls can be made. */
-const udpEchoesOf = (question: UdpEchoes): Load => {
-  const native = nativeCalls()
-  return typeof native === 'string'
-    ? new UdpEchoesLoad(question)
-    : new NativeUdpEchoesLoad(question, native)
+type Poured = Exclude<
+  LoadQuestion,
+  { readonly kind: 'idle' | 'sessions' | 'first-connections' }
+>
+
+const loadOf = (question: Poured): Load => {
+  switch (question.kind) {
+    case 'requests':
+      return new ClosedLoop(question)
+    case 'connections':
+      return new ClosedLoop({ ...question, connections: question.parallel, closes: true })
+    case 'paced-connections':
+      return new PacedConnectionsLoad(question)
+    case 'bulk':
+      return new BulkLoad(question)
+    case 'open-loop':
+    case 'mixed':
+      return openLoop(question)
+    case 'udp-echoes': {
+      // With many datagrams in a system call, where such calls can be made.
+      const native = nativeCalls()
+      return typeof native === 'string'
+        ? udpEchoes(question)
+        : nativeUdpEchoes(question, native)
+    }
+    default:
+      throw new Error(`unknown kind of load: ${JSON.stringify(question satisfies never)}`)
+  }
 }

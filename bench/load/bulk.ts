@@ -1,9 +1,9 @@
 import type { Socket } from 'node:net'
-import { ackedBytes } from '../backends/streams.ts'
+import { ackedBytes } from '../backends/servers.ts'
+import { dial } from './http.ts'
+import { destroyAll, ErrorCounts, errorName, type Load } from './load.ts'
+import type { Traffics } from './question.ts'
 import type { Endpoint } from '../services.ts'
-import { destroyAll, dial } from './line.ts'
-import { ErrorCounts, errorName, type Load } from './load.ts'
-import type { Bulk } from './question.ts'
 
 const blockBytes = 256 * 1024
 
@@ -23,7 +23,7 @@ export class BulkLoad implements Load {
   readonly #streams: Stream[] = []
   #isStopped = false
 
-  constructor({ download, upload, streams }: Omit<Bulk, 'kind'>) {
+  constructor({ download, upload, streams }: Traffics['bulk']) {
     const buffer = new Uint8Array(blockBytes)
     const block = Buffer.alloc(blockBytes, 'usher')
     for (let count = 0; count < streams; count += 1) {

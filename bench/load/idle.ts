@@ -1,14 +1,22 @@
 import { readFileSync } from 'node:fs'
+import { performance } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { freeDescriptors } from './descriptors.ts'
-import { IdleConnections } from './idle-connections.ts'
-import { type Line, lineTo } from './line.ts'
-import { ErrorCounts } from './load.ts'
-import { watchCpu } from './measure.ts'
-import type { Idle, LoadAnswer, Pids } from './question.ts'
 import { readUsage } from '../process/usage.ts'
+import {
+  type ConnectionOwner,
+  type HttpConnection,
+  type Line,
+  lineTo,
+  Pool,
+} from './http.ts'
+import { ErrorCounts, freeDescriptors, watchCpu } from './load.ts'
+import type { LoadAnswer, Pids, Traffics } from './question.ts'
 
-const warmUpAtOnce = 64
+/** Connections being opened at a time: below every listen backlog. */
+const parallel = 64
+const answerWithinMs = 2000
+/** When so many have failed one after the other, the rest is not tried. */
+const hopeless = 64
 /** For a proxy to close what was closed, and to come to rest. */
 const settleMs = 800
 
@@ -17,27 +25,31 @@ const settleMs = 800
  * many as were asked for, or as this process may have open.
  */
 export const measureIdle = async (
-  { to, path, connections }: Omit<Idle, 'kind'>,
+  { connections, ...page }: Traffics['idle'],
   pids: Pids,
 ): Promise<LoadAnswer> => {
   const errors = new ErrorCounts()
-  const line = lineTo(to, path)
+  const line = lineTo(page)
   const wanted = Math.min(connections, freeDescriptors())
   await warmUp(line, wanted, errors)
-  const before = snapshot(pids)
+  const before = memoryOf(pids)
   const watch = watchCpu(pids)
   const idle = new IdleConnections(line, wanted, errors)
   try {
     await idle.open()
     await sleep(settleMs)
     const watched = watch()
-    const done = idle.opened
-    const memory = growth(before, snapshot(pids), done)
+    const { opened: done } = idle
+    const after = memoryOf(pids)
+    const memory = {
+      userBytes: (after.user - before.user) / done,
+      kernelBytes: (after.kernel - before.kernel) / done,
+    }
     return {
       done,
       ...watched,
       errors: errors.counts,
-      ...(memory && { memory }),
+      ...(Object.values(memory).every(Number.isFinite) && { memory }),
       ...(done < connections && { tried: wanted }),
     }
   } finally {
@@ -51,8 +63,8 @@ export const measureIdle = async (
  * for otherwise those would find their memory in what the others left free.
  */
 const warmUp = async (line: Line, wanted: number, errors: ErrorCounts): Promise<void> => {
-  for (let closed = 0; closed < wanted; closed += warmUpAtOnce) {
-    const few = new IdleConnections(line, Math.min(warmUpAtOnce, wanted), errors)
+  for (let closed = 0; closed < wanted; closed += parallel) {
+    const few = new IdleConnections(line, Math.min(parallel, wanted), errors)
     await few.open()
     const { opened } = few
     await few.close()
@@ -61,37 +73,91 @@ const warmUp = async (line: Line, wanted: number, errors: ErrorCounts): Promise<
   await sleep(settleMs)
 }
 
-const snapshot = (pids: Pids) => ({
-  user: readUsage(pids.proxy)?.rssBytes,
-  kernel: kernelBytes(),
-})
+/**
+ * Opens connections, exchanges one request on each (so that a proxy has certainly
+ * connected to its backend), and leaves them idle. Those that fail are counted.
+ */
+class IdleConnections implements ConnectionOwner {
+  readonly #pool: Pool
+  readonly #errors: ErrorCounts
+  readonly #wanted: number
+  readonly #answered = new Set<HttpConnection>()
+  #started = 0
+  #failedInARow = 0
+  #isClosing = false
 
-type Snapshot = ReturnType<typeof snapshot>
+  constructor(line: Line, wanted: number, errors: ErrorCounts) {
+    this.#wanted = wanted
+    this.#errors = errors
+    this.#pool = new Pool({ line, answerWithinMs }, this)
+  }
 
-const growth = (
-  before: Snapshot,
-  after: Snapshot,
-  opened: number,
-): LoadAnswer['memory'] => {
-  const [user, kernel] = [after.user, after.kernel]
-  if (user === undefined || kernel === undefined || opened === 0) return undefined
-  if (before.user === undefined || before.kernel === undefined) return undefined
-  return {
-    userBytes: (user - before.user) / opened,
-    kernelBytes: (kernel - before.kernel) / opened,
+  get opened(): number {
+    return this.#answered.size
+  }
+
+  get #opening(): number {
+    return this.#pool.open.size - this.#answered.size
+  }
+
+  /** Resolves when each is open or has failed. */
+  async open(): Promise<void> {
+    this.#openMore()
+    while (this.#opening > 0) await sleep(10)
+  }
+
+  onFree(connection: HttpConnection, at: number): void {
+    if (!this.#answered.has(connection)) connection.ask(at, at)
+  }
+
+  onAnswer(connection: HttpConnection): void {
+    this.#failedInARow = 0
+    this.#answered.add(connection)
+    this.#openMore()
+  }
+
+  onEnd(connection: HttpConnection, failure: string): void {
+    this.#answered.delete(connection)
+    if (this.#isClosing) return
+    this.#failedInARow += 1
+    this.#errors.add(failure || 'closed early')
+    this.#openMore()
+  }
+
+  /** By the server, as far as it does so in time. */
+  async close(): Promise<void> {
+    this.#isClosing = true
+    const limit = performance.now() + answerWithinMs
+    for (const connection of this.#pool.open) connection.leave(performance.now())
+    while (performance.now() < limit && this.#pool.open.size > 0) await sleep(5)
+    await this.#pool.stop()
+  }
+
+  #openMore(): void {
+    while (this.#opening < parallel && this.#started < this.#wanted) {
+      if (this.#isClosing || this.#failedInARow >= hopeless) return
+      this.#started += 1
+      this.#pool.add()
+    }
   }
 }
+
+/** NaN where the system doesn't tell. */
+const memoryOf = (pids: Pids) => ({
+  user: readUsage(pids.proxy)?.rssBytes ?? Number.NaN,
+  kernel: kernelBytes(),
+})
 
 /** What the kernel books connections on, in kB; it counts for the whole machine. */
 const kernelFields = ['Slab', 'PageTables', 'KernelStack'] as const
 
 /**
  * Memory that the kernel uses for itself, by /proc/meminfo and, for what sockets hold
- * beyond their own size, /proc/net/sockstat (proc(5)). Undefined where there is no /proc.
+ * beyond their own size, /proc/net/sockstat (proc(5)).
  */
-const kernelBytes = (): number | undefined => {
+const kernelBytes = (): number => {
   const meminfo = readText('/proc/meminfo')
-  if (meminfo === undefined) return undefined
+  if (meminfo === '') return Number.NaN
   let bytes = 0
   for (const field of kernelFields) bytes += kilobytesOf(meminfo, field)
   return bytes + tcpPages() * pageBytes()
@@ -101,16 +167,16 @@ const kilobytesOf = (text: string, field: string): number =>
   Number(new RegExp(`^${field}:\\s+(\\d+) kB$`, 'm').exec(text)?.[1] ?? 0) * 1024
 
 const tcpPages = (): number =>
-  Number(/^TCP: .*\bmem (\d+)/m.exec(readText('/proc/net/sockstat') ?? '')?.[1] ?? 0)
+  Number(/^TCP: .*\bmem (\d+)/m.exec(readText('/proc/net/sockstat'))?.[1] ?? 0)
 
 /** Not 4096 everywhere (arm64). */
 const pageBytes = (): number =>
-  kilobytesOf(readText('/proc/self/smaps') ?? '', 'KernelPageSize') || 4096
+  kilobytesOf(readText('/proc/self/smaps'), 'KernelPageSize') || 4096
 
-const readText = (path: string): string | undefined => {
+const readText = (path: string): string => {
   try {
     return readFileSync(path, 'utf8')
   } catch {
-    return undefined
+    return ''
   }
 }

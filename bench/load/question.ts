@@ -16,48 +16,48 @@ export interface Pids {
   readonly proxy: readonly number[]
 }
 
-export type Traffic =
-  | Requests
-  | Connections
-  | PacedConnections
-  | Bulk
-  | OpenLoop
-  | Mixed
-  | UdpEchoes
-  | Idle
-  | FirstConnections
-  | Sessions
+export type Traffic = {
+  readonly [Kind in keyof Traffics]: Traffics[Kind] & { readonly kind: Kind }
+}[keyof Traffics]
 
 /** wrk(1), or a generator of the bench's own where it isn't installed. */
 export type HttpGenerator = 'wrk' | 'own'
 
-/** One request at a time on each of so many kept connections. */
-export interface Requests {
-  readonly kind: 'requests'
-  readonly generator: HttpGenerator
+/** Where is asked what: `/64` or `/16384`. */
+export interface Page {
   readonly to: Endpoint
-  /** `/64` or `/16384`. */
   readonly path: string
-  readonly connections: number
 }
 
-/**
- * Connections of one request each, so many at a time, as fast as they go. Beside it a
- * few connections a second tell how long connecting takes.
- */
-export interface Connections {
-  readonly kind: 'connections'
-  readonly generator: HttpGenerator
-  readonly to: Endpoint
-  readonly path: string
-  readonly parallel: number
+/** Kinds of traffic. */
+export interface Traffics {
+  /** One request at a time on each of so many kept connections. */
+  requests: Page & { readonly generator: HttpGenerator; readonly connections: number }
+  /**
+   * Connections of one request each, so many at a time, as fast as they go. Beside wrk a
+   * few connections a second tell how long connecting takes.
+   */
+  connections: Page & { readonly generator: HttpGenerator; readonly parallel: number }
+  /** New connections of one request each at a fixed rate, whatever becomes of them. */
+  'paced-connections': PacedConnections
+  /** Streams as fast as they go, to a `source` or a `sink`; with both, so many each way. */
+  bulk: {
+    readonly download?: Endpoint
+    readonly upload?: Endpoint
+    readonly streams: number
+  }
+  'open-loop': OpenLoop
+  /** Requests as of `open-loop`, beside one stream from a `source` as fast as it goes. */
+  mixed: OpenLoop & { readonly download: Endpoint }
+  'udp-echoes': UdpEchoes
+  /** Memory over connections that have nothing to say; takes no window. */
+  idle: Page & { readonly connections: number }
+  /** One connection to each of many Services, one after the other, none dialled before. */
+  'first-connections': { readonly to: readonly Endpoint[]; readonly path: string }
+  sessions: Sessions
 }
 
-/** New connections of one request each at a fixed rate, whatever becomes of them. */
-export interface PacedConnections {
-  readonly kind: 'paced-connections'
-  readonly to: Endpoint
-  readonly path: string
+export interface PacedConnections extends Page {
   readonly perSecond: number
   /** One that has no whole answer by then has failed. */
   readonly timeoutMs: number
@@ -65,40 +65,20 @@ export interface PacedConnections {
   readonly fromTheFirst?: true
 }
 
-/** Streams as fast as they go; with both, so many each way. */
-export interface Bulk {
-  readonly kind: 'bulk'
-  /** A `source`. */
-  readonly download?: Endpoint
-  /** A `sink`. */
-  readonly upload?: Endpoint
-  readonly streams: number
-}
-
 /**
  * Requests on kept connections at a fixed rate, each sent when it is due or when its
  * turn comes, and its latency counted from when it was due: a target that stalls is
  * charged for all requests that were due meanwhile ("coordinated omission").
  */
-export interface OpenLoop {
-  readonly kind: 'open-loop'
-  readonly to: Endpoint
-  readonly path: string
+export interface OpenLoop extends Page {
   readonly connections: number
   readonly perSecond: number
 }
 
-/** Requests as of `OpenLoop`, beside one stream as fast as it goes. */
-export interface Mixed extends Omit<OpenLoop, 'kind'> {
-  readonly kind: 'mixed'
-  /** A `source`. */
-  readonly download: Endpoint
-}
-
 export interface UdpEchoes {
-  readonly kind: 'udp-echoes'
   readonly to: Endpoint
   readonly flows: number
+  /** At least 8. */
   readonly bytes: number
   /** Datagrams of each flow on their way at any time. */
   readonly window: number
@@ -106,24 +86,8 @@ export interface UdpEchoes {
   readonly unconnected?: true
 }
 
-/** Memory over connections that have nothing to say; takes no window. */
-export interface Idle {
-  readonly kind: 'idle'
-  readonly to: Endpoint
-  readonly path: string
-  readonly connections: number
-}
-
-/** One connection to each of many Services, one after the other, none dialled before. */
-export interface FirstConnections {
-  readonly kind: 'first-connections'
-  readonly to: readonly Endpoint[]
-  readonly path: string
-}
-
 /** Clients that have short sessions, each on a connection of its own. */
 export interface Sessions {
-  readonly kind: 'sessions'
   readonly to: Endpoint
   /**
    * `hears first`: a line from the server; `asks first`: a line, after one of its own;
@@ -175,7 +139,7 @@ export interface LoadAnswer {
   readonly late?: Percentiles
   /** Growth by one idle connection: of the proxy's resident memory, and of the kernel's. */
   readonly memory?: { readonly userBytes: number; readonly kernelBytes: number }
-  /** Bytes of the stream of `Mixed` within the window. */
+  /** Bytes of the stream of `mixed` within the window. */
   readonly besideBytes?: number
   /** Of those that were tried, when not all of them were done. */
   readonly tried?: number

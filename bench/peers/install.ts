@@ -1,7 +1,89 @@
-import { endingSignals } from '../process/signals.ts'
+import { readFile, rm, writeFile } from 'node:fs/promises'
 import { type RunTool, runTool, ToolError } from '../../src/kernel/run-tool.ts'
-import { missingPackages, peerPackages, servicesOf } from './packages.ts'
-import { withoutServices } from './policy-rc-d.ts'
+import { endingSignals } from '../process/signals.ts'
+
+interface PeerPackage {
+  readonly name: string
+  /** Asks for it; fails where it is missing. */
+  readonly check: (run: RunTool) => Promise<unknown>
+  /** Services that would start at the system's next start. */
+  readonly services: readonly string[]
+}
+
+const isPackage = (name: string) => async (run: RunTool) => {
+  const status = await run('dpkg-query', ['-W', '-f', '${db:Status-Status}', name])
+  if (status !== 'installed') throw new Error(`${name} is ${status}`)
+}
+
+/**
+ * Other packages, and other ways to install, bring the same programs; Debian's would put
+ * itself in the place of another nginx.
+ */
+const packages: readonly PeerPackage[] = [
+  { name: 'haproxy', check: run => run('haproxy', ['-v']), services: ['haproxy'] },
+  { name: 'nginx-light', check: run => run('nginx', ['-v']), services: ['nginx'] },
+  { name: 'libnginx-mod-stream', check: isPackage('libnginx-mod-stream'), services: [] },
+  // The program's own `-v` ends with an error.
+  { name: 'wrk', check: run => run('sh', ['-c', 'command -v wrk']), services: [] },
+]
+
+const peerPackages = packages.map(({ name }) => name)
+
+/** Services that come with a package; none for one that is not a peer's. */
+const servicesOf = (name: string): readonly string[] =>
+  packages.find(one => one.name === name)?.services ?? []
+
+/** Those whose programs this system lacks, in the order in which they are to be installed. */
+const missingPackages = async (run: RunTool): Promise<readonly string[]> => {
+  const missing: string[] = []
+  for (const { name, check } of packages) {
+    try {
+      await check(run)
+    } catch {
+      // Whatever is the matter with it, apt-get mends it or says why it can't.
+      missing.push(name)
+    }
+  }
+  return missing
+}
+
+/** 101: forbidden, see invoke-rc.d(8) and deb-systemd-invoke. */
+const policyText = `#!/bin/sh
+# Placed by "usher bench" while it installs packages whose services are not to start.
+exit 101
+`
+
+/**
+ * Does `what` while Debian's maintainer scripts are forbidden to start services: by a
+ * policy-rc.d at `file`, which is removed at the end, whatever becomes of it. One that is
+ * one of other origin stays as it is.
+ */
+const withoutServices = async (
+  file: string,
+  say: (line: string) => void,
+  what: () => Promise<void>,
+): Promise<void> => {
+  if (!(await place(file))) {
+    say(`${file} is there already, and decides whether services start.`)
+    return what()
+  }
+  try {
+    await what()
+  } finally {
+    await rm(file, { force: true })
+  }
+}
+
+/** False when another's is there. One of ours that was left behind by a kill is ours. */
+const place = async (file: string): Promise<boolean> => {
+  try {
+    await writeFile(file, policyText, { flag: 'wx', mode: 0o755 })
+    return true
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+    return (await readFile(file, 'utf8')) === policyText
+  }
+}
 
 /** What installing touches of the system. */
 export interface PackageSystem {

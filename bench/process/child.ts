@@ -131,6 +131,40 @@ export const answerParent = (answer: (question: unknown) => Promise<unknown>): v
   process.on('SIGINT', () => undefined)
 }
 
+/** What a program of the bench does for its parent, by name; the parent has only its type. */
+export type Calls = Readonly<Record<string, (...given: never[]) => unknown>>
+
+/** The same from the parent's side. */
+export type Remote<C extends Calls> = {
+  readonly [Name in keyof C]: (
+    ...given: Parameters<C[Name]>
+  ) => Promise<Awaited<ReturnType<C[Name]>>>
+}
+
+interface Call {
+  readonly call: string
+  readonly given: never[]
+}
+
+export const callsTo = <C extends Calls>(
+  { ask: put }: Pick<Child, 'ask'>,
+  timeoutMs: number,
+): Remote<C> =>
+  new Proxy({} as Remote<C>, {
+    get: (_, call: string) =>
+      // Who waits for it has it, as it is no promise.
+      call === 'then'
+        ? undefined
+        : (...given: unknown[]) => put({ call, given }, timeoutMs),
+  })
+
+/** Does what the parent calls for, and ends when it does. */
+export const answerCalls = (calls: Calls): void =>
+  answerParent(async question => {
+    const { call, given } = question as Call
+    return calls[call]?.(...given)
+  })
+
 /** Asks a process to end, and ends it after two seconds. Resolves when it is gone. */
 export const stopProcess = (child: ChildProcess): Promise<void> =>
   new Promise(resolve => {

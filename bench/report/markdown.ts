@@ -1,11 +1,66 @@
 import type { RunRecord } from '../record/record.ts'
-import { codeBlock, inlineCode, markdownTable, plain } from './markdown-text.ts'
-import type { Block, Cell, Group, ScenarioPart, Section, Table } from './page/blocks.ts'
-import { pageOf } from './page/page.ts'
+import {
+  type Block,
+  type Cell,
+  type Group,
+  pageOf,
+  type ScenarioPart,
+  type Section,
+  type Table,
+} from './page.ts'
 import { overviewFile } from './svg/pictures.ts'
 
+/** Plain text as Markdown that shows it as it is, on one line. */
+export const plain = (text: string): string =>
+  text
+    .replaceAll(/\s+/g, ' ')
+    .replaceAll(/[\\`*[\]|]/g, String.raw`\$&`)
+    .replaceAll('&', '&amp;')
+    .replaceAll('<', '&lt;')
+
+/** Text as it is in a line, such as a command. */
+export const inlineCode = (text: string): string => {
+  const line = text.replaceAll(/\s+/g, ' ')
+  const fence = '`'.repeat(longestRun(line, /`+/g) + 1)
+  const space = line.startsWith('`') || line.endsWith('`') ? ' ' : ''
+  return `${fence}${space}${line}${space}${fence}`
+}
+
+/** Lines as they are, between fences that none of them can end. */
+export const codeBlock = (text: string, language = ''): string[] => {
+  const fence = '`'.repeat(Math.max(3, longestRun(text, /`+/g) + 1))
+  return [`${fence}${language}`, ...text.trimEnd().split('\n'), fence]
+}
+
+const longestRun = (text: string, pattern: RegExp): number =>
+  Math.max(0, ...(text.match(pattern) ?? []).map(run => run.length))
+
+/**
+ * A table of plain text, its head first.
+ * @param names - how many columns are to the left, from the first; the others to the right
+ */
+const markdownTable = (rows: readonly (readonly string[])[], names = 1): string[] => {
+  const [head, ...body] = rows.map(row => row.map(plain))
+  if (head === undefined) return []
+  const widths = head.map((_, column) =>
+    Math.max(4, ...[head, ...body].map(row => row[column]?.length ?? 0)),
+  )
+  const isRight = (column: number) => column >= names
+  const line = (row: readonly string[]): string => {
+    const cells = widths.map((width, column) => {
+      const cell = row[column] ?? ''
+      return isRight(column) ? cell.padStart(width) : cell.padEnd(width)
+    })
+    return `| ${cells.join(' | ')} |`
+  }
+  const rule = widths.map((width, column) =>
+    isRight(column) ? `${'-'.repeat(width - 1)}:` : '-'.repeat(width),
+  )
+  return [line(head), `| ${rule.join(' | ')} |`, ...body.map(line)]
+}
+
 /** What lies beside the page: paths as its links have them. */
-export interface Beside {
+interface Beside {
   /** By the names that `pictures` gives them, in any folder. */
   readonly pictures: readonly string[]
   /** The record itself. */

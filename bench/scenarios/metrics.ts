@@ -1,55 +1,11 @@
-import type { LoadAnswer } from '../load/question.ts'
-import type { Goal, Metric, Sample } from '../record/record.ts'
+import type { LoadAnswer, Percentiles, Traffic } from '../load/question.ts'
+import { type Goal, higher, lower, type Metric, type Sample } from '../record/record.ts'
+import type { Run, Scenario } from './scenario.ts'
 
-/** Work done in a second. */
-export const rate = (unit: string, title: string, decimals = 0): Metric => ({
-  name: 'rate',
-  title,
-  unit,
-  better: 'higher',
-  decimals,
-})
+export const milliseconds = (name: string, title: string, decimals = 2): Metric =>
+  lower(name, title, 'ms', decimals)
 
-/**
- * CPU time for a piece of work: of the proxy's processes, and of client, backends and
- * proxy together, on whom the kernel books what it does itself. Only the second tells
- * what a kernel mode costs, whose process carries nothing.
- */
-export const costs = (unit: string, decimals: number): readonly Metric[] => [
-  { name: 'cost', title: 'CPU time of the proxy', unit, better: 'lower', decimals },
-  { name: 'cost of all', title: 'CPU time of all', unit, better: 'lower', decimals },
-]
-
-/** Of the client, with what the kernel does in its name: all that a connect by itself costs. */
-export const clientCost = (unit: string): Metric => ({
-  name: 'cost of client',
-  title: 'CPU time of the client',
-  unit,
-  better: 'lower',
-  decimals: 1,
-})
-
-/** Microseconds for each piece of work; none where the system doesn't tell. */
-export const clientCostOf = ({ cores, seconds, done }: LoadAnswer): Sample['figures'] =>
-  cores?.generator === undefined || done === 0
-    ? {}
-    : { 'cost of client': (cores.generator * seconds * 1e6) / done }
-
-export const milliseconds = (name: string, title: string, decimals = 2): Metric => ({
-  name,
-  title,
-  unit: 'ms',
-  better: 'lower',
-  decimals,
-})
-
-export const percent = (name: string, title: string): Metric => ({
-  name,
-  title,
-  unit: '%',
-  better: 'lower',
-  decimals: 2,
-})
+export const percent = (name: string, title: string): Metric => lower(name, title, '%', 2)
 
 /** The portable relay is to cost little beside the least that a relay in Node can be. */
 export const nearThePipe: readonly Goal[] = [
@@ -62,11 +18,12 @@ export const besideThePeers = (haproxy: number, nginx: number): readonly Goal[] 
   { target: 'usher-linux', metric: 'rate', to: 'nginx', atLeast: nginx },
 ]
 
-/** Every kind of Usher is held to it, whichever takes part. */
-export const everyRelay = (goal: Omit<Goal, 'target'>): readonly Goal[] =>
-  ['usher', 'usher-linux', 'usher-portable'].map(target =>
-    Object.assign({ target }, goal),
-  )
+/** None of what these do fails. */
+export const neverFails = (...targets: readonly string[]): readonly Goal[] =>
+  targets.map(target => ({ target, metric: 'failed', atMost: 0 }))
+
+/** Every kind of relay, whichever takes part. */
+export const relays = ['usher', 'usher-linux', 'usher-portable'] as const
 
 /** Clients that are led as they connect. */
 const connectTimeTargets: readonly string[] = [
@@ -82,37 +39,78 @@ export const ledClients = (
 ): readonly Goal[] =>
   targets.map(target => ({ target, metric: 'rate', to: 'direct', atLeast }))
 
-/** How an amount of work is counted. */
-export interface Units {
-  /** How many counted things make one of the rate's unit. */
-  readonly perUnit: number
-  /** How many counted things the cost is for, and its units in a second of CPU time. */
-  readonly cost: { readonly of: number; readonly unitsPerSecond: number }
+/** How work done is counted. */
+export interface Work {
+  /** Of the figure that counts, `rate`; so many counted things make one of its unit. */
+  readonly rate: readonly [unit: string, title: string, decimals?: number]
+  readonly perUnit?: number
+  /** CPU time for so many counted things, in so many units a second. */
+  readonly cost: readonly [unit: string, decimals: number]
+  readonly of: number
+  readonly unitsPerSecond?: number
 }
 
-/** Figures `rate`, `cost` and `cost of all`, and any further ones. */
-export const rateSample = (
-  answer: LoadAnswer,
-  { perUnit, cost: { of, unitsPerSecond } }: Units,
-  further: Sample['figures'] = {},
-): Sample => {
-  const { done, seconds, proxyCpuSeconds, allCpuSeconds } = answer
-  const costOf = (name: string, cpuSeconds: number | undefined): Sample['figures'] =>
-    cpuSeconds === undefined || done === 0
-      ? {}
-      : { [name]: (cpuSeconds * unitsPerSecond) / (done / of) }
-  return sampleOf(answer, {
-    rate: done / seconds / perUnit,
-    ...costOf('cost', proxyCpuSeconds),
-    ...costOf('cost of all', allCpuSeconds),
-    ...further,
-  })
-}
+/**
+ * As much traffic as goes through. CPU times are those of the proxy's processes, and of client,
+ * backends and proxy together, on whom the kernel books what it does itself: only the second
+ * tells what a kernel mode costs, whose process carries nothing.
+ */
+export const rateScenario = (
+  { rate: [unit, title, decimals = 0], cost: [costUnit, costDecimals], ...work }: Work,
+  {
+    besides = [],
+    last = [],
+    traffic,
+    further = () => ({}),
+    ...own
+  }: Omit<Scenario, 'metrics' | 'expectedSeconds' | 'run'> & {
+    /** Metrics before those of CPU time and after them, and their figures. */
+    readonly besides?: readonly Metric[]
+    readonly last?: readonly Metric[]
+    readonly further?: (answer: LoadAnswer) => Sample['figures']
+    readonly traffic: (run: Run) => Traffic
+  },
+): Scenario => ({
+  ...own,
+  metrics: [
+    higher('rate', title, unit, decimals),
+    ...besides,
+    lower('cost', 'CPU time of the proxy', costUnit, costDecimals),
+    lower('cost of all', 'CPU time of all', costUnit, costDecimals),
+    ...last,
+  ],
+  expectedSeconds: windowAndSettling,
+  run: async run => {
+    const answer = await run.load(traffic(run))
+    const { done, seconds, proxyCpuSeconds, allCpuSeconds } = answer
+    const { perUnit = 1, of, unitsPerSecond = 1 } = work
+    const costOf = (name: string, cpuSeconds: number | undefined): Sample['figures'] =>
+      cpuSeconds === undefined || done === 0
+        ? {}
+        : { [name]: (cpuSeconds * unitsPerSecond) / (done / of) }
+    return sampleOf(answer, {
+      rate: done / seconds / perUnit,
+      ...costOf('cost', proxyCpuSeconds),
+      ...costOf('cost of all', allCpuSeconds),
+      ...further(answer),
+    })
+  },
+})
 
 export const sampleOf = (
   { cores, errors }: LoadAnswer,
   figures: Sample['figures'],
 ): Sample => ({ figures, ...(cores && { cores }), errors })
+
+/** Figures of these names, as far as there are any; `times` is told in the name before each. */
+export const timesOf = (
+  found: Percentiles | undefined,
+  names: readonly (keyof Percentiles)[],
+  times = '',
+): Sample['figures'] =>
+  found === undefined
+    ? {}
+    : Object.fromEntries(names.map(name => [`${times}${name}`, found[name]]))
 
 /** Share of what was tried and did not come to its end, in percent. */
 export const failedShare = ({ done, tried = done }: LoadAnswer): number =>

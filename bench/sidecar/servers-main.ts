@@ -1,9 +1,28 @@
 import { readFileSync } from 'node:fs'
 import { createServer, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { answerHttp } from '../backends/http.ts'
-import { answerParent } from '../process/child.ts'
-import type { Behaviour, ServerQuestion } from './servers.ts'
+import { answerHttp } from '../backends/servers.ts'
+import { answerCalls } from '../process/child.ts'
+import type { Endpoint } from '../services.ts'
+
+/**
+ * What a server does with a connection. `http`: what pods serve. `greets`: says a line and closes.
+ * `answers`: the same once it has heard something. `closes`: ends it before a byte, every
+ * other time by a reset. `checked`: what an HTTP or Redis check wants to hear; `GET /primary`
+ * is answered with 200 only at the address of the primary. `postgres`: the question for a
+ * password. `fast`, `slow`: a line for each line, one client after another, in 2 and 20 ms.
+ * `holds`: a line after 20 ms, for all at once.
+ */
+export type Behaviour =
+  | 'http'
+  | 'greets'
+  | 'answers'
+  | 'closes'
+  | 'checked'
+  | 'postgres'
+  | 'fast'
+  | 'slow'
+  | 'holds'
 
 /** What `GET /primary` is answered with, by the address that is asked. */
 let primary = ''
@@ -78,7 +97,8 @@ const behaviours: Readonly<Record<Behaviour, (socket: Socket, turn: number) => v
     ),
 }
 
-const listen = (behaviour: Behaviour, address: string, port: number): Promise<void> =>
+/** Rejects when the port is taken. */
+const listen = (behaviour: Behaviour, { address, port }: Endpoint): Promise<void> =>
   new Promise((resolve, reject) => {
     let turn = 0
     const open = new Set<Socket>()
@@ -91,10 +111,11 @@ const listen = (behaviour: Behaviour, address: string, port: number): Promise<vo
     server.listen({ host: address, port, backlog: 4096 }, () => resolve())
   })
 
-answerParent(async asked => {
-  const question = asked as ServerQuestion
-  if (question.kind === 'most') return most
-  if (question.kind === 'primary') primary = question.address
-  else await listen(question.behaviour, question.at.address, question.at.port)
-  return undefined
-})
+const calls = {
+  listen,
+  /** From now on the primary is there; '' for none. */
+  setPrimary: (address: string): void => void (primary = address),
+  most: (): number => most,
+}
+export type ServerCalls = typeof calls
+answerCalls(calls)

@@ -1,8 +1,6 @@
-import { joinHostPort } from '../../src/util/ip.ts'
 import type { Endpoint } from '../services.ts'
-import { awaitServing } from './probe.ts'
-import { awaitedOf, readyWithin } from './start-proxy.ts'
-import type { Order, RunningTarget, Target } from './target.ts'
+import { hostPort, startNothing } from './proxy.ts'
+import type { Target } from './target.ts'
 
 /** No proxy: what the client, one backend and the kernel reach by themselves. */
 export const direct: Target = {
@@ -18,27 +16,6 @@ export const direct: Target = {
   },
 }
 
-/** A target that has no process of ours. Rejects when clients are not served there. */
-const startNothing = async (
-  name: string,
-  order: Order,
-  addresses: ReadonlyMap<string, Endpoint>,
-): Promise<RunningTarget> => {
-  const why = await awaitServing(order.client, awaitedOf(order, addresses), {
-    within: readyWithin(order),
-    ended: order.signal,
-  })
-  if (why !== '') throw new Error(`${name} ${why}`)
-  return {
-    addressOf: service => addresses.get(service),
-    pids: () => [],
-    command: '',
-    config: '',
-    complaint: () => '',
-    stop: async () => undefined,
-  }
-}
-
 /**
  * A target that runs already, such as a kube-proxy: an HTTP server must answer
  * there by TCP, an echo by UDP.
@@ -46,13 +23,12 @@ const startNothing = async (
 export const givenTarget = (
   name: string,
   protocol: 'TCP' | 'UDP',
-  { address, port }: Endpoint,
+  at: Endpoint,
 ): Target => {
-  const service = protocol === 'TCP' ? 'http' : 'udp'
-  const addresses = new Map([[service, { address, port }]])
+  const addresses = new Map([[protocol === 'TCP' ? 'http' : 'udp', at]])
   return {
     name,
-    title: `what answers at ${protocol === 'TCP' ? '' : 'udp://'}${joinHostPort(address, port)}`,
+    title: `what answers at ${protocol === 'TCP' ? '' : 'udp://'}${hostPort(at)}`,
     kind: 'given',
     unsupportedReason: async () => '',
     start: order => startNothing(name, order, addresses),

@@ -1,10 +1,8 @@
 import { createSocket, type Socket } from 'node:dgram'
 import { readFileSync } from 'node:fs'
 import { connect, createServer } from 'node:net'
-import type { BenchService, Endpoint } from '../services.ts'
-
-/** A service, and where it is to be served. */
-export type PipeRoute = BenchService & { readonly listen: Endpoint }
+import type { Endpoint } from '../services.ts'
+import type { Placed } from './proxy.ts'
 
 const relayTcp = (listen: Endpoint, next: () => Endpoint): void => {
   createServer({ allowHalfOpen: true, noDelay: true }, client => {
@@ -55,7 +53,7 @@ const byTurns = (endpoints: readonly Endpoint[]): (() => Endpoint) => {
  */
 const routes = JSON.parse(
   readFileSync(process.argv[2] ?? '', 'utf8'),
-) as readonly PipeRoute[]
+) as readonly Placed[]
 for (const { protocol, listen, endpoints } of routes) {
   const relay = protocol === 'TCP' ? relayTcp : relayUdp
   relay(listen, byTurns(endpoints))

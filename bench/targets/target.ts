@@ -28,6 +28,8 @@ export interface Order {
   readonly awaited?: readonly string[]
   readonly lane: Lane
   readonly client: Topology['client']
+  /** A directory of the target's own is made under this. */
+  readonly workDir: string
   readonly signal: AbortSignal
 }
 

@@ -1,6 +1,5 @@
 import { mkdirSync } from 'node:fs'
-import { chooseSandbox } from '../../bench/sandbox/choose-sandbox.ts'
-import { sandboxCommand } from '../../bench/sandbox/command.ts'
+import { chooseSandbox, sandboxCommand } from '../../bench/sandbox/sandbox.ts'
 
 /** What goes before a command line, so that nothing outlives it. */
 export interface TestSandbox {

@@ -1,12 +1,11 @@
 import t from 'tap'
-import { planOf } from '../../bench/plan.ts'
-import { isMainlyFor } from '../../bench/selection.ts'
-import { Progress, timeText } from '../../bench/progress.ts'
 import { parseOptions } from '../../src/config/parse.ts'
 import { UsageError } from '../../src/config/usage-error.ts'
+import { Progress, timeText } from '../../bench/measure-all.ts'
+import { isMainlyFor, planOf } from '../../bench/plan.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 
-const plan = (...args: readonly string[]) => planOf(parseOptions('bench', args), '')
+const plan = (...args: readonly string[]) => planOf(parseOptions('bench', args))
 const names = (list: readonly { readonly name: string }[]) => list.map(({ name }) => name)
 
 t.test('without flags everything is measured, 5 rounds of 2 s', async t => {

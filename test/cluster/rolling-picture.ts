@@ -1,5 +1,4 @@
-import { element, label } from '../../bench/report/svg/element.ts'
-import { standaloneStyle } from '../../bench/report/svg/style.ts'
+import { element, label, standaloneStyle } from '../../bench/report/svg/drawing.ts'
 
 /** A bar of the picture. */
 export interface Bar {

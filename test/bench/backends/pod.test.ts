@@ -1,17 +1,16 @@
-import { connect } from 'node:net'
 import { once } from 'node:events'
+import { connect } from 'node:net'
 import { join } from 'node:path'
 import t from 'tap'
 import { startPod } from '../../../bench/backends/pod.ts'
+import { ackedBytes } from '../../../bench/backends/servers.ts'
 import type { Endpoint } from '../../../bench/services.ts'
-import { ackedBytes } from '../../../bench/backends/streams.ts'
-import { nginxProgram } from '../../../bench/targets/nginx.ts'
-import { programProblem } from '../../../bench/targets/program.ts'
-import { until } from '../../support/until.ts'
+import { nginx, programProblem } from '../../../bench/targets/program.ts'
 import { bodyLength, echo, get, talk } from '../targets/ask.ts'
 import { here, isAlive, startPods, workDirectory } from '../targets/pods.ts'
+import { until } from '../../support/until.ts'
 
-const noNginx = await programProblem(nginxProgram)
+const noNginx = await programProblem(nginx)
 
 t.test('a pod of the own servers', async t => {
   const { backends, pods } = await startPods(t)

@@ -4,8 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import type { Test } from 'tap'
-import { parseRecord } from '../../../bench/record/json.ts'
-import type { RunRecord } from '../../../bench/record/record.ts'
+import { parseRecord, type RunRecord } from '../../../bench/record/record.ts'
 import { usherProgram } from '../../support/usher-program.ts'
 
 /** What the build makes; `npm test` builds first. */

@@ -2,12 +2,12 @@
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { chooseSandbox } from '../../../bench/sandbox/choose-sandbox.ts'
-import { errorsOf } from '../../../bench/record/troubles.ts'
 import { comparisonOf, figuresOf } from '../../../bench/record/compare.ts'
-import { missingPrograms } from '../../support/installed.ts'
+import { errorsOf } from '../../../bench/record/findings.ts'
+import { chooseSandbox } from '../../../bench/sandbox/sandbox.ts'
 import { recordIn, startBench } from './run-bench.ts'
 import { httpServer, slowProxy } from './servers.ts'
+import { missingPrograms } from '../../support/installed.ts'
 
 t.setTimeout(500_000)
 

@@ -1,10 +1,10 @@
 import t from 'tap'
-import { ackedBytes } from '../../../bench/backends/streams.ts'
+import { ackedBytes } from '../../../bench/backends/servers.ts'
 import { BulkLoad } from '../../../bench/load/bulk.ts'
 import type { Endpoint } from '../../../bench/services.ts'
+import { ask, askUnchecked, serve, serveHttp } from './servers.ts'
 import { freeTcpPort, testHost } from '../../support/ports.ts'
 import { until } from '../../support/until.ts'
-import { ask, askUnchecked, serve, serveHttp } from './servers.ts'
 
 interface Sides {
   sent: number

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import t from 'tap'
 import { answerLoad } from '../../../bench/load/answer.ts'
-import { freeDescriptors } from '../../../bench/load/descriptors.ts'
+import { freeDescriptors } from '../../../bench/load/load.ts'
 import { ask, ok, serveHttp } from './servers.ts'
 
 const path = '/64'

@@ -2,8 +2,7 @@ import { createServer } from 'node:http'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import t from 'tap'
-import { ConnectionsLoad } from '../../../bench/load/connections.ts'
-import { RequestsLoad } from '../../../bench/load/requests.ts'
+import { ClosedLoop } from '../../../bench/load/closed-loop.ts'
 import { freeTcpPort, testHost } from '../../support/ports.ts'
 import { until } from '../../support/until.ts'
 import { ask, ok, serveHttp } from './servers.ts'
@@ -12,7 +11,7 @@ const path = '/64'
 
 t.test('requests are as many as the server has seen', async t => {
   const { to, asked } = await serveHttp(t)
-  const load = new RequestsLoad({ to, path, connections: 4 })
+  const load = new ClosedLoop({ to, path, connections: 4 })
   await until('some are done', () => load.done() > 500)
   await load.stop()
   const done = load.done()
@@ -23,7 +22,7 @@ t.test('requests are as many as the server has seen', async t => {
 
 t.test('connections are as many as the server has seen', async t => {
   const { to, asked } = await serveHttp(t)
-  const load = new ConnectionsLoad({ to, path, parallel: 4 })
+  const load = new ClosedLoop({ to, path, connections: 4, closes: true })
   await until('some are done', () => load.done() > 200)
   await load.stop()
   const done = load.done()
@@ -72,12 +71,12 @@ const answers: Record<string, (nth: number) => string> = {
 for (const [name, answer] of Object.entries(answers))
   t.test(`responses ${name} are counted`, async t => {
     const { to, asked } = await serveHttp(t, answer)
-    const kept = new RequestsLoad({ to, path, connections: 2 })
+    const kept = new ClosedLoop({ to, path, connections: 2 })
     await until('some are done', () => kept.done() > 100)
     await kept.stop()
     t.ok(asked.requests - kept.done() <= 2)
     t.same(kept.errors.counts, {})
-    const short = new ConnectionsLoad({ to, path, parallel: 2 })
+    const short = new ClosedLoop({ to, path, connections: 2, closes: true })
     await until('some are done', () => short.done() > 20)
     await short.stop()
     t.same(short.errors.counts, {})
@@ -89,8 +88,8 @@ t.test('what a gateway answers for others counts as an error', async t => {
     () => 'HTTP/1.1 502 Bad Gateway\r\nContent-Length: 2\r\n\r\nno',
   )
   for (const load of [
-    new RequestsLoad({ to, path, connections: 2 }),
-    new ConnectionsLoad({ to, path, parallel: 2 }),
+    new ClosedLoop({ to, path, connections: 2 }),
+    new ClosedLoop({ to, path, connections: 2, closes: true }),
   ]) {
     await until('some have failed', () => (load.errors.counts['status 502'] ?? 0) > 2)
     await load.stop()
@@ -133,7 +132,7 @@ t.test('a server that says it closes is dialled again, without an error', async 
     socket.end(closing)
     return undefined
   })
-  const load = new RequestsLoad({ to, path, connections: 2 })
+  const load = new ClosedLoop({ to, path, connections: 2 })
   await until('some are done', () => load.done() > 200)
   await load.stop()
   t.ok(asked.connections > 20)

@@ -1,8 +1,7 @@
 import t from 'tap'
-import { Queue } from '../../../bench/load/queue.ts'
+import { Queue, Schedule } from '../../../bench/load/fixed-rate.ts'
+import { Timings } from '../../../bench/load/load.ts'
 import { ResponseReader } from '../../../bench/load/response-reader.ts'
-import { Schedule } from '../../../bench/load/schedule.ts'
-import { Timings } from '../../../bench/load/timings.ts'
 
 /** Reads texts one after the other, as if each had come in a read of its own. */
 const readAll = (...texts: string[]): string[] => {

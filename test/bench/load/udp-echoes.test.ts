@@ -1,29 +1,26 @@
 import { createSocket, type Socket as UdpSocket } from 'node:dgram'
 import { once } from 'node:events'
 import t, { type Test } from 'tap'
-import type { Load } from '../../../bench/load/load.ts'
-import { measureLoad } from '../../../bench/load/measure.ts'
-import { NativeUdpEchoesLoad } from '../../../bench/load/native-udp-echoes.ts'
+import { type Load, measureLoad } from '../../../bench/load/load.ts'
 import type { LoadAnswer, UdpEchoes } from '../../../bench/load/question.ts'
-import { UdpEchoesLoad } from '../../../bench/load/udp-echoes.ts'
+import { nativeUdpEchoes, udpEchoes } from '../../../bench/load/udp.ts'
 import { nativeCalls } from '../../../bench/native-calls.ts'
 import type { Endpoint } from '../../../bench/services.ts'
 import { freeUdpPort, testHost } from '../../support/ports.ts'
 import { until } from '../../support/until.ts'
 
-type Plan = Omit<UdpEchoes, 'kind'>
-type Make = (plan: Plan) => Load
+type Make = (plan: UdpEchoes) => Load
 
 const native = nativeCalls()
 const generators: readonly [string, Make | string][] = [
-  ['by node', plan => new UdpEchoesLoad(plan)],
+  ['by node', udpEchoes],
   [
     'many in a call',
-    typeof native === 'string' ? native : plan => new NativeUdpEchoesLoad(plan, native),
+    typeof native === 'string' ? native : plan => nativeUdpEchoes(plan, native),
   ],
 ]
 
-const ask = (make: Make, plan: Plan, seconds: number): Promise<LoadAnswer> =>
+const ask = (make: Make, plan: UdpEchoes, seconds: number): Promise<LoadAnswer> =>
   measureLoad(make(plan), seconds, { backend: [], proxy: [] })
 
 /** `reply` gives what comes back for a datagram. */

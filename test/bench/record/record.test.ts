@@ -1,4 +1,5 @@
 import { array, assert, double, integer, property } from 'fast-check'
+import t from 'tap'
 import { orderOf } from '../../../bench/measure.ts'
 import { busySecondsOf } from '../../../bench/process/usage.ts'
 import {
@@ -6,19 +7,23 @@ import {
   comparisonOf,
   figuresByRound,
   figuresOf,
+  ratiosByRound,
+  spreadOf,
 } from '../../../bench/record/compare.ts'
-import { goalsOf } from '../../../bench/record/goals.ts'
-import { parseRecord, recordText } from '../../../bench/record/json.ts'
-import type { Goal, Outcome } from '../../../bench/record/record.ts'
-import { ratiosByRound, spreadOf } from '../../../bench/record/statistics.ts'
 import {
   coresOf,
   doubtsOf,
   errorsOf,
   failuresOf,
-} from '../../../bench/record/troubles.ts'
+  goalsOf,
+} from '../../../bench/record/findings.ts'
+import {
+  type Goal,
+  type Outcome,
+  parseRecord,
+  recordText,
+} from '../../../bench/record/record.ts'
 import { delay, rate, rounds, sampleOf, scenarioOf, smallRun } from '../small-run.ts'
-import t from 'tap'
 
 t.test('statistics', async t => {
   t.test(

@@ -1,21 +1,30 @@
 import { readFileSync, writeFileSync } from 'node:fs'
+import t, { type Test } from 'tap'
+import type { Clock } from '../../../src/util/clock.ts'
 import { commandLine } from '../../../bench/header.ts'
-import { Progress, timeText } from '../../../bench/progress.ts'
+import { Progress, timeText } from '../../../bench/measure-all.ts'
 import type { Comparison } from '../../../bench/record/compare.ts'
-import type { Outcome, RunRecord } from '../../../bench/record/record.ts'
 import {
   formatFigure,
   ratioText,
   ratioWithSpread,
   spreadText,
-} from '../../../bench/record/words.ts'
-import { codeBlock, inlineCode, plain } from '../../../bench/report/markdown-text.ts'
-import { markdownReport } from '../../../bench/report/markdown.ts'
-import { formatTable, wrapText } from '../../../bench/report/table.ts'
-import { introduction, reportScenario, summary } from '../../../bench/report/terminal.ts'
-import type { Clock } from '../../../src/util/clock.ts'
+} from '../../../bench/record/findings.ts'
+import type { Outcome, RunRecord } from '../../../bench/record/record.ts'
+import {
+  codeBlock,
+  inlineCode,
+  markdownReport,
+  plain,
+} from '../../../bench/report/markdown.ts'
+import {
+  formatTable,
+  introduction,
+  reportScenario,
+  summary,
+  wrapText,
+} from '../../../bench/report/terminal.ts'
 import { delay, rate, rounds, scenarioOf, smallRun } from '../small-run.ts'
-import t, { type Test } from 'tap'
 
 const beside = {
   pictures: ['benchmarks/overview.svg', 'benchmarks/requests.svg'],

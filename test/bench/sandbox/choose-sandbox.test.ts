@@ -1,5 +1,5 @@
 import t from 'tap'
-import { chooseSandbox } from '../../../bench/sandbox/choose-sandbox.ts'
+import { chooseSandbox } from '../../../bench/sandbox/sandbox.ts'
 import { choices, refusing } from './kinds.ts'
 
 t.test('a host without a tool is told which, and in which package it is', async t => {

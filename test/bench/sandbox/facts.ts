@@ -1,10 +1,10 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
+import { type RunTool, runTool } from '../../../src/kernel/run-tool.ts'
 import { type Child, startChild } from '../../../bench/process/child.ts'
-import { isToBePrepared, type Sandbox } from '../../../bench/sandbox/prepare-sandbox.ts'
+import { isToBePrepared, type Sandbox } from '../../../bench/sandbox/sandbox.ts'
 import { namespaces } from '../../../bench/topology/namespaces.ts'
 import type { Lane, Place } from '../../../bench/topology/topology.ts'
-import { type RunTool, runTool } from '../../../src/kernel/run-tool.ts'
 import type { PeerQuestion } from './sandbox-peer.ts'
 
 const port = 8080

@@ -1,5 +1,5 @@
-import { chooseSandbox } from '../../../bench/sandbox/choose-sandbox.ts'
 import { type RunTool, runTool, ToolError } from '../../../src/kernel/run-tool.ts'
+import { chooseSandbox } from '../../../bench/sandbox/sandbox.ts'
 
 /** The real tools, but whoever makes namespaces by privilege, or at all, is refused. */
 export const refusing =

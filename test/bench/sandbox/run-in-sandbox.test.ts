@@ -1,13 +1,13 @@
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
-import { runInSandbox } from '../../../bench/sandbox/run-in-sandbox.ts'
 import { runTool } from '../../../src/kernel/run-tool.ts'
-import { makeNetns, netnsProblem } from '../../support/netns.ts'
-import { until } from '../../support/until.ts'
+import { runInSandbox } from '../../../bench/sandbox/sandbox.ts'
 import { kinds } from './kinds.ts'
-import { startProgram, type ProgramRun } from './start-program.ts'
+import { type ProgramRun, startProgram } from './start-program.ts'
+import { makeNetns, netnsProblem } from '../../support/netns.ts'
 import { typescript } from '../../support/typescript.ts'
+import { until } from '../../support/until.ts'
 
 const read = (pid: number, file: string): string => {
   try {

@@ -2,13 +2,13 @@
 // where it does JOB and prints lines of JSON. UNIQUE only marks its processes.
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
-import type { SandboxKind } from '../../../bench/sandbox/command.ts'
 import {
   isToBePrepared,
   prepareSandbox,
+  runInSandbox,
   type Sandbox,
-} from '../../../bench/sandbox/prepare-sandbox.ts'
-import { runInSandbox } from '../../../bench/sandbox/run-in-sandbox.ts'
+  type SandboxKind,
+} from '../../../bench/sandbox/sandbox.ts'
 import { namespaces } from '../../../bench/topology/namespaces.ts'
 import { findFacts } from './facts.ts'
 

@@ -5,9 +5,9 @@ import { readdirSync, readFileSync } from 'node:fs'
 import type { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
-import type { SandboxKind } from '../../../bench/sandbox/command.ts'
-import { until } from '../../support/until.ts'
+import type { SandboxKind } from '../../../bench/sandbox/sandbox.ts'
 import { typescript } from '../../support/typescript.ts'
+import { until } from '../../support/until.ts'
 
 const program = fileURLToPath(new URL('./sandbox-program.ts', import.meta.url))
 

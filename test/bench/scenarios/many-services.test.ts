@@ -1,5 +1,5 @@
 import t from 'tap'
-import { manyServicesScenarios } from '../../../bench/scenarios/many-services.ts'
+import { manyServicesScenarios } from '../../../bench/scenarios/traffic.ts'
 
 const [manyServices] = manyServicesScenarios
 

@@ -1,12 +1,11 @@
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 import t, { type Test } from 'tap'
-import { atFreePort, serversAt } from '../../../bench/scenarios/sidecar/free-port.ts'
+import { atFreePort, serversAt } from '../../../bench/scenarios/sidecar.ts'
 import type { Endpoint } from '../../../bench/services.ts'
-import { startPostgres } from '../../../bench/sidecar/postgres.ts'
-import { postgresProblem } from '../../../bench/sidecar/postgres-program.ts'
-import { ask } from '../../support/tcp-backend.ts'
+import { postgresProblem, startPostgres } from '../../../bench/sidecar/postgres.ts'
 import { lane, workDirectory } from '../targets/pods.ts'
+import { ask } from '../../support/tcp-backend.ts'
 
 /** Somebody who is quicker: at the first address that he is told of. */
 const thief = (t: Test) => {

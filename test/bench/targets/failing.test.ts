@@ -5,13 +5,10 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 import t from 'tap'
 import type { Endpoint } from '../../../bench/services.ts'
-import { planSlots } from '../../../bench/targets/haproxy-servers.ts'
-import { haproxyTarget } from '../../../bench/targets/haproxy.ts'
+import { haproxyTarget, planSlots } from '../../../bench/targets/haproxy.ts'
 import { nginxTarget } from '../../../bench/targets/nginx.ts'
-import { ProxyProcess } from '../../../bench/targets/proxy-process.ts'
-import { startProxy } from '../../../bench/targets/start-proxy.ts'
-import { usherModeTarget } from '../../../bench/targets/usher-mode.ts'
-import { usherTarget } from '../../../bench/targets/usher.ts'
+import { ProxyProcess, startProxy } from '../../../bench/targets/proxy.ts'
+import { usherModeTarget, usherTarget } from '../../../bench/targets/usher.ts'
 import { until } from '../../support/until.ts'
 import { here, hostOnly, isAlive, lane, workDirectory } from './pods.ts'
 
@@ -19,16 +16,15 @@ const noSignal = new AbortController().signal
 const services = [
   { name: 'http', protocol: 'TCP', endpoints: [{ address: '127.0.0.1', port: 1 }] },
 ] as const
-const order = { services, lane, client: here, signal: noSignal }
+const order = { services, lane, client: here, workDir: '/nowhere', signal: noSignal }
 
 t.test('what is not installed is left out by name', async t => {
-  const workDir = '/nowhere'
-  const haproxy = haproxyTarget({ workDir, command: 'no-such-haproxy' })
+  const haproxy = haproxyTarget({ command: 'no-such-haproxy' })
   t.match(
     await haproxy.unsupportedReason(hostOnly),
     /no-such-haproxy.*Debian package haproxy/,
   )
-  const nginx = nginxTarget({ workDir, command: 'no-such-nginx' })
+  const nginx = nginxTarget('no-such-nginx')
   t.match(await nginx.unsupportedReason(hostOnly), /no-such-nginx.*Debian package nginx/)
 })
 
@@ -36,7 +32,7 @@ t.test(
   'captures that change a host are left out where there is only this one',
   async t => {
     for (const capture of ['nftables', 'iptables', 'local'] as const) {
-      const target = usherTarget({ name: 'usher', capture, workDir: '/nowhere' })
+      const target = usherTarget({ name: 'usher', capture })
       t.match(await target.unsupportedReason(hostOnly), /needs network namespaces/)
     }
   },
@@ -44,7 +40,7 @@ t.test(
 
 t.test('so are the kernel modes', async t => {
   for (const mode of ['nftables', 'iptables', 'ipvs'] as const) {
-    const target = usherModeTarget({ mode, workDir: '/nowhere' })
+    const target = usherModeTarget(mode)
     t.equal(target.name, `usher-mode-${mode}`)
     t.match(await target.unsupportedReason(hostOnly), /needs network namespaces/)
   }
@@ -53,7 +49,7 @@ t.test('so are the kernel modes', async t => {
 const hasIpvs = existsSync('/proc/net/ip_vs') && 'this kernel has ip_vs'
 
 t.test('a kernel without ip_vs is named', { skip: hasIpvs }, async t => {
-  const target = usherModeTarget({ mode: 'ipvs', workDir: '/nowhere' })
+  const target = usherModeTarget('ipvs')
   t.match(
     await target.unsupportedReason({ kind: 'namespaces' }),
     /^no ip_vs in this kernel/,
@@ -63,18 +59,20 @@ t.test('a kernel without ip_vs is named', { skip: hasIpvs }, async t => {
 t.test('a target that dies says its last words', async t => {
   const workDir = await workDirectory(t)
   const command = [process.execPath, '-e', 'console.error("no, thanks"); process.exit(3)']
-  const target = usherTarget({ name: 'mine', capture: 'listen', workDir, command })
-  await t.rejects(target.start(order), /mine ended: no, thanks/)
+  const target = usherTarget({ name: 'mine', capture: 'listen', command })
+  await t.rejects(target.start({ ...order, workDir }), /mine ended: no, thanks/)
 })
 
 t.test('one that can not be started says why', async t => {
   const workDir = await workDirectory(t)
-  const target = haproxyTarget({ workDir, command: 'no-such-haproxy' })
-  await t.rejects(target.start(order), /haproxy ended: spawn no-such-haproxy ENOENT/)
+  const target = haproxyTarget({ command: 'no-such-haproxy' })
+  await t.rejects(
+    target.start({ ...order, workDir }),
+    /haproxy ended: spawn no-such-haproxy ENOENT/,
+  )
 })
 
-const haproxyMissing =
-  (await haproxyTarget({ workDir: '' }).unsupportedReason(hostOnly)) || false
+const haproxyMissing = (await haproxyTarget().unsupportedReason(hostOnly)) || false
 
 t.test('one whose port is taken says so', { skip: haproxyMissing }, async t => {
   const directory = await workDirectory(t)

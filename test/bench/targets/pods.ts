@@ -2,8 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Test } from 'tap'
-import { backendsOf } from '../../../bench/backends/backends-of.ts'
-import { type Pod, startPod } from '../../../bench/backends/pod.ts'
+import { backendsOf, type Pod, startPod } from '../../../bench/backends/pod.ts'
 import type { Backends } from '../../../bench/scenarios/scenario.ts'
 import {
   type BenchService,
@@ -67,7 +66,8 @@ export const startTarget = async (
   order: Pick<Order, 'services'> & Partial<Order>,
 ): Promise<RunningTarget> => {
   const signal = new AbortController().signal
-  const running = await target.start({ lane, client: here, signal, ...order })
+  const workDir = await workDirectory(t)
+  const running = await target.start({ lane, client: here, signal, workDir, ...order })
   t.teardown(() => running.stop())
   return running
 }

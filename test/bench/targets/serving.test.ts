@@ -1,22 +1,23 @@
 import { readFileSync } from 'node:fs'
-import { ackedBytes } from '../../../bench/backends/streams.ts'
+import t from 'tap'
+import { ackedBytes } from '../../../bench/backends/servers.ts'
 import type { Endpoint } from '../../../bench/services.ts'
-import { allTargets, versions } from '../../../bench/targets/all-targets.ts'
+import { allTargets } from '../../../bench/targets/all-targets.ts'
 import { givenTarget } from '../../../bench/targets/direct.ts'
 import { haproxyTarget } from '../../../bench/targets/haproxy.ts'
 import { nginxTarget } from '../../../bench/targets/nginx.ts'
+import { versions } from '../../../bench/targets/program.ts'
 import { usherTarget } from '../../../bench/targets/usher.ts'
 import { answers, bodyLength, echo, get, namedServer, talk } from './ask.ts'
 import { dialled, here, hostOnly, isAlive, lane, startPods, startTarget } from './pods.ts'
 import { until } from '../../support/until.ts'
-import t from 'tap'
 
 t.test('targets on this host', async t => {
-  const { backends, services, workDir } = await startPods(t)
+  const { backends, services } = await startPods(t)
 
   // What makes rules needs namespaces: it is tried where the whole bench is.
   const withRules = /^usher-(?:nftables|iptables|local|mode-.*)$/
-  for (const target of allTargets(workDir).filter(({ name }) => !withRules.test(name))) {
+  for (const target of allTargets.filter(({ name }) => !withRules.test(name))) {
     const skip = (await target.unsupportedReason(hostOnly)) || false
     await t.test(`${target.name} serves what it says`, { skip }, async t => {
       const endpoints = await Promise.all(['a', 'b'].map(name => namedServer(t, name)))
@@ -54,7 +55,7 @@ t.test('targets on this host', async t => {
   }
 
   await t.test('a living endpoint is found among dead ones', async t => {
-    const usher = usherTarget({ name: 'usher', capture: 'listen', workDir })
+    const usher = usherTarget({ name: 'usher', capture: 'listen' })
     const endpoints = [
       ...backends.refusing(3),
       backends.silent,
@@ -70,7 +71,7 @@ t.test('targets on this host', async t => {
   await t.test('places are entered', { skip: noProc }, async t => {
     // env(1) does nothing but to go before a command line.
     const elsewhere = { ...here, enter: ['env', 'IN_PLACE=1'] }
-    const usher = usherTarget({ name: 'usher', capture: 'listen', workDir })
+    const usher = usherTarget({ name: 'usher', capture: 'listen' })
     const running = await startTarget(t, usher, {
       services,
       awaited: ['http', 'udp'],
@@ -84,7 +85,7 @@ t.test('targets on this host', async t => {
   })
 
   await t.test('only those that are awaited have to serve', async t => {
-    const usher = usherTarget({ name: 'usher', capture: 'listen', workDir })
+    const usher = usherTarget({ name: 'usher', capture: 'listen' })
     const dead = { name: 'dead', protocol: 'TCP', endpoints: [] } as const
     const order = { services: [...services, dead], awaited: ['http'] }
     const running = await startTarget(t, usher, order)
@@ -105,9 +106,9 @@ t.test('targets on this host', async t => {
   })
 
   const churned = [
-    usherTarget({ name: 'usher', capture: 'listen', workDir }),
-    haproxyTarget({ workDir }),
-    nginxTarget({ workDir }),
+    usherTarget({ name: 'usher', capture: 'listen' }),
+    haproxyTarget(),
+    nginxTarget(),
   ]
   for (const target of churned) {
     const skip = (await target.unsupportedReason(hostOnly)) || false
@@ -132,7 +133,7 @@ t.test('targets on this host', async t => {
   }
 
   await t.test('what nobody waits for any more is not left running', async t => {
-    const target = usherTarget({ name: 'usher', capture: 'listen', workDir })
+    const target = usherTarget({ name: 'usher', capture: 'listen' })
     const over = new AbortController()
     const dead = { name: 'dead', protocol: 'TCP', endpoints: [] } as const
     const started = startTarget(t, target, { services: [dead], signal: over.signal })

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { planLane } from '../../../bench/topology/addresses.ts'
+import { planLane } from '../../../bench/topology/namespaces.ts'
 import type { findFacts } from '../sandbox/facts.ts'
 import { kinds } from '../sandbox/kinds.ts'
 import { startProgram } from '../sandbox/start-program.ts'

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { loopback } from '../../../bench/topology/topology.ts'
-import { unreachable } from '../../../bench/topology/unreachable.ts'
+import { unreachable } from '../../../bench/topology/probe.ts'
 import t from 'tap'
 
 t.test('on loopback everybody is on this host, and there are two pods', async t => {

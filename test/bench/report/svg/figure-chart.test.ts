@@ -1,17 +1,17 @@
 import t from 'tap'
-import { escaped, fitted } from '../../../../bench/report/svg/element.ts'
-import { figureChart } from '../../../../bench/report/svg/figure-chart.ts'
-import {
-  percentilesOf,
-  percentileText,
-} from '../../../../bench/report/svg/percentiles.ts'
 import {
   linearScale,
   linearTicks,
   logScale,
   logTicks,
   tickTexts,
-} from '../../../../bench/report/svg/scale.ts'
+} from '../../../../bench/report/svg/chart.ts'
+import {
+  figureChart,
+  percentilesOf,
+  percentileText,
+} from '../../../../bench/report/svg/charts.ts'
+import { escaped, fitted } from '../../../../bench/report/svg/drawing.ts'
 import { smallRecord } from '../small-record.ts'
 
 t.test('ticks are round, start at zero and reach the largest figure', async t => {

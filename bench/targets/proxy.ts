@@ -1,0 +1,287 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { toolEnv } from '../../src/kernel/run-tool.ts'
+import { joinHostPort } from '../../src/util/ip.ts'
+import { kill } from '../process/signals.ts'
+import { processTree } from '../process/usage.ts'
+import type { BenchService, Endpoint } from '../services.ts'
+import { awaitServing, freePorts } from '../topology/probe.ts'
+import type { Lane, Place } from '../topology/topology.ts'
+import type { Order, RunningTarget } from './target.ts'
+
+/** A service, and where it is to be served. */
+export type Placed = BenchService & { readonly listen: Endpoint }
+
+/** A proxy that reads from a file which services it leads to. */
+export interface FileProxy {
+  readonly name: string
+  /** It carries no UDP. */
+  readonly onlyTcp?: true
+  /** The file's name, and what is to stand in it. */
+  readonly file: string
+  readonly content: (services: readonly Placed[], directory: string) => string
+  readonly argv: (file: string, directory: string) => readonly string[]
+  /** What the report shows of that; all of it by default. */
+  readonly command?: (file: string) => string
+  readonly ordinary?: RegExp
+  /** How endpoints change: the signal at which it reads the file again, or in another way. */
+  readonly changes?:
+    | NodeJS.Signals
+    | ((services: readonly Placed[], directory: string) => RunningTarget['setEndpoints'])
+}
+
+/** Starts such a proxy, with a port of the node for each service. Rejects as `startProxy` does. */
+export const startByFile = async (
+  order: Order,
+  { name, onlyTcp, file, content, changes, ...proxy }: FileProxy,
+): Promise<RunningTarget> => {
+  const directory = await targetDirectory(order, name)
+  const wanted = order.services.filter(({ protocol }) => !onlyTcp || protocol === 'TCP')
+  const services = [...(await placedAt(order.lane, wanted))]
+  const path = join(directory, file)
+  const write = async (): Promise<string> => {
+    const text = content(services, directory)
+    // Renamed into place: half of it is never read.
+    await writeFile(`${path}.new`, text)
+    await rename(`${path}.new`, path)
+    return text
+  }
+  const reload: Proxy['setEndpoints'] = async (service, endpoints, process) => {
+    const index = services.findIndex(one => one.name === service)
+    const known = services[index]
+    if (known === undefined) throw new Error(`there is no service ${service}`)
+    services[index] = { ...known, endpoints }
+    await write()
+    if (typeof changes === 'string') process.signal(changes)
+  }
+  const setEndpoints =
+    typeof changes === 'function' ? changes(services, directory) : changes && reload
+  return startProxy(order, {
+    name,
+    argv: proxy.argv(path, directory),
+    config: shownPart(await write()),
+    addresses: addressesOf(services),
+    directory,
+    ...(proxy.command && { command: proxy.command(path) }),
+    ...(proxy.ordinary && { ordinary: proxy.ordinary }),
+    ...(setEndpoints && { setEndpoints }),
+  })
+}
+
+/** With a free port of the node for each. */
+export const placedAt = async (
+  lane: Lane,
+  services: readonly BenchService[],
+): Promise<readonly Placed[]> => {
+  const address = lane.nodeAddress
+  const ports = await freePorts(lane, address, services.length)
+  return services.map((service, index) => ({
+    ...service,
+    listen: { address, port: ports[index] ?? 0 },
+  }))
+}
+
+export const addressesOf = (services: readonly Placed[]): ReadonlyMap<string, Endpoint> =>
+  new Map(services.map(({ name, listen }) => [name, listen]))
+
+export const hostPort = ({ address, port }: Endpoint): string =>
+  joinHostPort(address, port)
+
+/** A new directory for the files of one target; it removes it when it stops. */
+export const targetDirectory = async (
+  { workDir }: Pick<Order, 'workDir'>,
+  target: string,
+): Promise<string> => {
+  await mkdir(workDir, { recursive: true })
+  return mkdtemp(join(workDir, `${target}-`))
+}
+
+const mostShown = 8000
+
+/** As much of a configuration as a report shows: that of 10 000 services is all alike. */
+export const shownPart = (config: string): string => {
+  if (config.length <= mostShown) return config
+  const end = config.lastIndexOf('\n', mostShown) + 1
+  const left = config.slice(end).split('\n').length
+  return `${config.slice(0, end)}... and ${left} lines more, alike\n`
+}
+
+/** A proxy that is ready to be started. */
+export interface Proxy {
+  readonly name: string
+  /** Its command line, to be run on its node. */
+  readonly argv: readonly string[]
+  /** What the report shows of that; all of it by default. */
+  readonly command?: string
+  /** What the report shows of its configuration. */
+  readonly config: string
+  /** Where clients dial which service. */
+  readonly addresses: ReadonlyMap<string, Endpoint>
+  /** Its files, removed when it has ended. */
+  readonly directory: string
+  /** Lines that it writes when all is well. */
+  readonly ordinary?: RegExp
+  /** Changes the endpoints of a service; `process` is for a signal to it. */
+  readonly setEndpoints?: (
+    service: string,
+    endpoints: readonly Endpoint[],
+    process: ProxyProcess,
+  ) => Promise<void>
+}
+
+/**
+ * Starts a proxy on its node and waits until clients are served. Rejects with the reason
+ * and the proxy's last words when they are not; nothing of it is left then.
+ */
+export const startProxy = async (order: Order, proxy: Proxy): Promise<RunningTarget> => {
+  const process = new ProxyProcess(order.lane, proxy.argv, proxy.ordinary)
+  const stop = async (): Promise<void> => {
+    await process.stop()
+    await rm(proxy.directory, { recursive: true, force: true })
+  }
+  try {
+    const why = await servingProblem(order, proxy.addresses, process.ended)
+    if (why !== '' && order.signal.aborted)
+      throw new Error(`${proxy.name} is not waited for any more`)
+    if (why !== '') throw new Error(`${proxy.name} ${why}: ${process.lastWords()}`)
+  } catch (error) {
+    await stop()
+    throw error
+  }
+  const { setEndpoints } = proxy
+  return {
+    addressOf: service => proxy.addresses.get(service),
+    pids: () => process.pids(),
+    command: proxy.command ?? proxy.argv.join(' '),
+    config: proxy.config,
+    complaint: () => process.complaint(),
+    stop,
+    ...(setEndpoints && {
+      setEndpoints: (service, endpoints) => setEndpoints(service, endpoints, process),
+    }),
+  }
+}
+
+/** A target that has no process of ours. Rejects when clients are not served there. */
+export const startNothing = async (
+  name: string,
+  order: Order,
+  addresses: ReadonlyMap<string, Endpoint>,
+): Promise<RunningTarget> => {
+  const why = await servingProblem(order, addresses)
+  if (why !== '') throw new Error(`${name} ${why}`)
+  return {
+    addressOf: service => addresses.get(service),
+    pids: () => [],
+    command: '',
+    config: '',
+    complaint: () => '',
+    stop: async () => undefined,
+  }
+}
+
+/**
+ * Milliseconds. Thousands of Services take their time, and iptables most; what dies is not
+ * waited for. An emulated machine takes half a minute for a single Service.
+ */
+const readyWithin = ({ services }: Order): number =>
+  services.length > 500 ? 180_000 : 60_000
+
+/** Why clients are not served by the services to wait for, of those that the target leads to. */
+const servingProblem = (
+  order: Order,
+  addresses: ReadonlyMap<string, Endpoint>,
+  ended?: AbortSignal,
+): Promise<string> => {
+  const { services, awaited, client, signal } = order
+  const probed = services.flatMap(({ name, protocol }) => {
+    const address = addresses.get(name)
+    if (address === undefined || awaited?.includes(name) === false) return []
+    return [{ name, protocol, ...address }]
+  })
+  return awaitServing(client, probed, {
+    within: readyWithin(order),
+    ended: AbortSignal.any(ended === undefined ? [signal] : [ended, signal]),
+  })
+}
+
+const keptOutput = 4096
+/** Rules of 10 000 Services take a while to remove. */
+const endsWithinMs = 10_000
+
+/** A program that serves until it is stopped, with the end of what it has written. */
+export class ProxyProcess {
+  /** Aborted once it has ended, or could not be started. */
+  readonly ended: AbortSignal
+  readonly #child: ChildProcess
+  readonly #ordinary: RegExp
+  #output = ''
+
+  /** @param ordinary - lines that it may write without being suspected of anything */
+  constructor(
+    place: Pick<Place, 'enter'>,
+    argv: readonly string[],
+    ordinary: RegExp = /^$/,
+  ) {
+    this.#ordinary = ordinary
+    const [command = '', ...args] = [...place.enter, ...argv]
+    const ended = new AbortController()
+    this.ended = ended.signal
+    this.#child = spawn(command, args, {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: toolEnv(),
+    })
+    for (const stream of [this.#child.stdout, this.#child.stderr])
+      stream?.on('data', (text: Buffer) => this.#keep(text.toString()))
+    this.#child.once('error', error => {
+      this.#keep(error.message)
+      ended.abort()
+    })
+    // Not `exit`: by then its last words may still be in the pipe.
+    this.#child.once('close', () => ended.abort())
+  }
+
+  #keep(text: string): void {
+    this.#output = (this.#output + text).slice(-keptOutput)
+  }
+
+  /** It and all its descendants; none once it has ended. */
+  pids(): readonly number[] {
+    const { pid } = this.#child
+    return pid === undefined || this.ended.aborted ? [] : processTree(pid)
+  }
+
+  /** The end of what it has written, in a few lines. */
+  lastWords(): string {
+    return this.#output.trim().split('\n').slice(-5).join('\n') || 'it said nothing'
+  }
+
+  /** That it ended, or its last line; '' when all is quiet. */
+  complaint(): string {
+    const how = this.#child.exitCode ?? this.#child.signalCode
+    const lines = this.#output.trim().split('\n')
+    const written = lines.findLast(line => !this.#ordinary.test(line)) ?? ''
+    return [how === null ? '' : `ended (${how})`, written].filter(Boolean).join(': ')
+  }
+
+  signal(signal: NodeJS.Signals): void {
+    if (!this.ended.aborted) this.#child.kill(signal)
+  }
+
+  /** Asks it to end, and ends it with all its descendants when it doesn't within `ms`. */
+  async stop(ms: number = endsWithinMs): Promise<void> {
+    const family = this.pids()
+    const patience = AbortSignal.any([this.ended, AbortSignal.timeout(ms)])
+    this.signal('SIGTERM')
+    await aborted(patience)
+    for (const pid of this.ended.aborted ? [] : [...family, ...this.pids()]) kill(pid)
+    await aborted(this.ended)
+  }
+}
+
+const aborted = (signal: AbortSignal): Promise<void> =>
+  new Promise(resolve => {
+    if (signal.aborted) resolve()
+    else signal.addEventListener('abort', () => resolve(), { once: true })
+  })
