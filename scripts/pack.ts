@@ -129,10 +129,7 @@ export const pack = async (
 
 const benchEntries = (): Record<string, string> =>
   Object.fromEntries(
-    benchPrograms.map(name => [
-      `bench-${name.replace('/', '-')}`,
-      `bench/${name}.ts`,
-    ]),
+    benchPrograms.map(name => [`bench-${name.replace('/', '-')}`, `bench/${name}.ts`]),
   )
 
 const place = async (path: string, content: Uint8Array): Promise<void> => {

@@ -124,10 +124,7 @@ const openBench = async (closers: (() => Promise<unknown>)[]): Promise<Bench> =>
   const start = async (name: string): Promise<Child> => {
     const namespace = await openNamespace(name)
     closers.push(namespace.close)
-    const child = startChild(
-      benchProgram(`modes/${name}-main`),
-      namespace.enter,
-    )
+    const child = startChild(benchProgram(`modes/${name}-main`), namespace.enter)
     closers.push(() => child.stop())
     return child
   }

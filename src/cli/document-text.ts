@@ -11,7 +11,7 @@ export const jsonText = (document: unknown, indent?: number): string =>
 
 /** The library is loaded when it is needed: its files take longer than most commands. */
 export const yamlText = async (object: unknown): Promise<string> => {
-  const { Document, visit } = await import('yaml')
+  const { Document, visit } = await import('../util/yaml.ts')
   const document = new Document(object)
   visit(document, {
     // Only in double quotes are there escapes.

@@ -1,4 +1,4 @@
-import type * as Yaml from 'yaml'
+import type * as Yaml from './yaml.ts'
 import { show } from './printable.ts'
 
 // A document is taken apart in one go, and takes some fifty times its text in memory.

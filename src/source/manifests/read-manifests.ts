@@ -1,6 +1,6 @@
 import { printable, peek } from '../../util/printable.ts'
 import { listFiles } from './list-files.ts'
-import type * as Yaml from 'yaml'
+import type * as Yaml from '../../util/yaml.ts'
 import { twinKeys, yamlDocuments } from '../../util/yaml-documents.ts'
 import { messageOf } from '../../util/usher-error.ts'
 import { decodeUtf8, fileFault, readRegular } from '../../util/read-text.ts'
@@ -288,7 +288,7 @@ export interface RawDocument {
  */
 async function* parseYaml(text: string): AsyncGenerator<RawDocument> {
   // Loaded here because a process without manifests needs none of it.
-  const yaml = await import('yaml')
+  const yaml = await import('../../util/yaml.ts')
   const lines = new yaml.LineCounter()
   let number = 1
   try {

@@ -43,7 +43,7 @@ export const readRoutes = async (
   others: readonly Route[] = [],
 ): Promise<ReadRoutes> => {
   // Loaded here because a process without a file needs none of it.
-  const yaml = await import('yaml')
+  const yaml = await import('../../util/yaml.ts')
   const { value, faults, placed } = parseRoutesYaml(text, yaml)
   if (faults.length > 0) return { routes: [], faults: bounded(faults, same) }
   const found = faultsOf(value)
