@@ -1,4 +1,3 @@
-import { loadYaml } from '../util/yaml-documents.ts'
 import { visible } from './io.ts'
 
 // What `-o json` and `-o yaml` print: names and messages come from files and servers, and a
@@ -12,7 +11,7 @@ export const jsonText = (document: unknown, indent?: number): string =>
 
 /** The library is loaded when it is needed: its files take longer than most commands. */
 export const yamlText = async (object: unknown): Promise<string> => {
-  const { Document, visit } = await loadYaml()
+  const { Document, visit } = await import('../util/yaml.ts')
   const document = new Document(object)
   visit(document, {
     // Only in double quotes are there escapes.

@@ -1,12 +1,5 @@
-import type * as Yaml from 'yaml'
+import type * as Yaml from './yaml.ts'
 import { show } from './printable.ts'
-
-/**
- * The library, loaded where it is needed: most processes have no YAML. What is packed has no names of
- * it but the default one, as it is CommonJS.
- */
-export const loadYaml = async (): Promise<typeof Yaml> =>
-  (await import('yaml')).default as typeof Yaml
 
 // A document is taken apart in one go, and takes some fifty times its text in memory.
 // JSON has no such limit.

@@ -1,4 +1,4 @@
-import * as yaml from 'yaml'
+import * as yaml from '../../util/yaml.ts'
 import { printable } from '../../util/printable.ts'
 import { twinKeys, yamlDocuments } from '../../util/yaml-documents.ts'
 import type { KubeProxyConfiguration } from './configuration.ts'

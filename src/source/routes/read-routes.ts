@@ -1,6 +1,5 @@
 import { printable, peek } from '../../util/printable.ts'
 import { decodeUtf8, fileFault, readRegular } from '../../util/read-text.ts'
-import { loadYaml } from '../../util/yaml-documents.ts'
 import { clashesOf, decodeRoute, routeFaults } from './decode-route.ts'
 import type { Route } from './route.ts'
 import { fileShape, type RawRoute } from './route-fields.ts'
@@ -43,7 +42,8 @@ export const readRoutes = async (
   text: string,
   others: readonly Route[] = [],
 ): Promise<ReadRoutes> => {
-  const yaml = await loadYaml()
+  // Loaded here because a process without a file needs none of it.
+  const yaml = await import('../../util/yaml.ts')
   const { value, faults, placed } = parseRoutesYaml(text, yaml)
   if (faults.length > 0) return { routes: [], faults: bounded(faults, same) }
   const found = faultsOf(value)

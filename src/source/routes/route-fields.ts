@@ -12,7 +12,14 @@ import {
 } from '../../util/schema.ts'
 import { isDnsLabel, isDnsSubdomain, list } from '../decode/fields.ts'
 import { endpointOptions } from '../options/endpoint-options.ts'
-import { described, option, type Options, schemasOf, shown } from '../options/option.ts'
+import {
+  described,
+  type Option,
+  option,
+  type Options,
+  schemasOf,
+  shown,
+} from '../options/option.ts'
 import { entryForm, readEntry } from './client-list.ts'
 import { plainName } from './dns/dns-message.ts'
 import { listenForm, readListen, readTarget, targetForm } from './route-address.ts'
@@ -50,16 +57,6 @@ const targets = v.pipe(
 
 const entryPattern = String.raw`^(file:/.+|[0-9.]+(/\d{1,2})?|[0-9a-fA-F:.]*:[0-9a-fA-F:.]*(/\d{1,3})?)$`
 
-const clients = (example: string) =>
-  v.pipe(
-    list(
-      readable(entryForm, readEntry, entryPattern, example),
-      'a list of addresses and CIDRs, like [10.0.0.0/8]',
-    ),
-    v.minLength(1, 'is empty; give one address or more, like [10.0.0.0/8]'),
-    v.examples([[example]]),
-  )
-
 const rangesText = (lists: readonly AddressRanges[] | undefined): string | undefined => {
   if (lists === undefined) return undefined
   const count = lists.reduce(
@@ -69,35 +66,48 @@ const rangesText = (lists: readonly AddressRanges[] | undefined): string | undef
   return `${count} ${count === 1 ? 'range' : 'ranges'}`
 }
 
+/** A list of clients, of which files may be a part. */
+const clients = (
+  name: 'allow' | 'deny' | 'probers',
+  example: string,
+  help: string,
+  columns: Pick<Option, 'protocol'> = {},
+) =>
+  option(
+    v.pipe(
+      list(
+        readable(entryForm, readEntry, entryPattern, example),
+        'a list of addresses and CIDRs, like [10.0.0.0/8]',
+      ),
+      v.minLength(1, 'is empty; give one address or more, like [10.0.0.0/8]'),
+      v.examples([[example]]),
+    ),
+    help,
+    {
+      ...columns,
+      isByAddress: true,
+      decode: given => ({ lists: { [name]: given } }),
+      show: (_, options) => rangesText(options.clients?.[name]),
+    },
+  )
+
 /** Who may be a client. */
 const listOptions = {
-  allow: option(
-    clients('10.0.0.0/8'),
+  allow: clients(
+    'allow',
+    '10.0.0.0/8',
     'Only these clients: addresses, CIDRs, and files of them (`file:/etc/usher/clients.txt`). Everybody by default.',
-    {
-      isByAddress: true,
-      decode: allow => ({ lists: { allow } }),
-      show: (_, { clients: all }) => rangesText(all?.allow),
-    },
   ),
-  deny: option(
-    clients('192.0.2.0/24'),
+  deny: clients(
+    'deny',
+    '192.0.2.0/24',
     'None of these clients; it is looked at before `allow`.',
-    {
-      isByAddress: true,
-      decode: deny => ({ lists: { deny } }),
-      show: (_, { clients: all }) => rangesText(all?.deny),
-    },
   ),
-  probers: option(
-    clients('10.0.0.2'),
+  probers: clients(
+    'probers',
+    '10.0.0.2',
     'TCP only. Connections of these, like load balancers that probe, are accepted and closed in order: nothing is dialled, counted or logged (HAProxy: `monitor-net`).',
-    {
-      protocol: 'TCP',
-      isByAddress: true,
-      decode: probers => ({ lists: { probers } }),
-      show: (_, { clients: all }) => rangesText(all?.probers),
-    },
+    { protocol: 'TCP' },
   ),
 }
 

@@ -1,6 +1,12 @@
 import t from 'tap'
 import { readRoutes } from '../../../src/source/routes/read-routes.ts'
-import { optionsInForce, routeOptions } from '../../../src/source/routes/route-fields.ts'
+import type { TrafficOptions } from '../../../src/model/traffic.ts'
+import { exampleOf, fromText, shown } from '../../../src/source/options/option.ts'
+import {
+  allOptions,
+  optionsInForce,
+  routeOptions,
+} from '../../../src/source/routes/route-fields.ts'
 import { rangesOf } from '../../../src/util/address-ranges.ts'
 
 const of = async (text: string) => {
@@ -43,6 +49,23 @@ t.test('options are called as they are in a file', async t => {
   t.strictSame(
     Object.keys(all).filter(name => !names.has(name)),
     [],
+  )
+})
+
+t.test('what is told of an option is what a file or a flag may have', async t => {
+  const told: string[] = []
+  for (const [name, one] of Object.entries(allOptions)) {
+    const draft = one.decode(fromText(one.schema, exampleOf(one.schema)))
+    const text = one.at && shown(one, draft as TrafficOptions)
+    if (text === undefined || name === 'acceptProxy') continue
+    told.push(name)
+    t.strictSame(one.decode(fromText(one.schema, text)), draft, `${name}: ${text}`)
+  }
+  t.strictSame(
+    told,
+    Object.keys(allOptions).filter(
+      name => allOptions[name]?.at && name !== 'acceptProxy',
+    ),
   )
 })
 
