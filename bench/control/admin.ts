@@ -17,8 +17,8 @@ import {
   openControlPlane,
   unixNow,
   type UsherProcess,
-  usherProgram,
 } from './usher.ts'
+import { loopbackUsher } from '../../test/support/usher-program.ts'
 import { benchProgram, callsTo, startChild } from '../process/child.ts'
 import { lower, type ScenarioRecord } from '../record/record.ts'
 
@@ -134,7 +134,7 @@ const bytesPrinted = async (
   address: string,
   ...args: readonly string[]
 ): Promise<number> => {
-  const argv = [usherProgram, ...args, '--address', address]
+  const argv = [loopbackUsher, ...args, '--address', address]
   const child = spawn(process.execPath, argv, { stdio: ['ignore', 'pipe', 'inherit'] })
   const ended = once(child, 'exit')
   let bytes = 0

@@ -3,17 +3,15 @@ import { Agent, get } from 'node:http'
 import { createInterface } from 'node:readline'
 import type { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
 import { nodeObject } from '../../test/support/api-server/builders.ts'
 import type { Access, Command, Requests } from '../../test/support/api-server/commands.ts'
 import type { KubeObject } from '../../test/support/api-server/kube-object.ts'
 import { freeTcpPort } from '../../test/support/ports.ts'
+import { loopbackUsher } from '../../test/support/usher-program.ts'
 import { startChild, stopProcess } from '../process/child.ts'
 import { processTree, readUsage, type Usage } from '../process/usage.ts'
 import type { ControlOptions } from './options.ts'
 import type { Say } from './record.ts'
-
-export const usherProgram = fileURLToPath(new URL('../../dist/usher.js', import.meta.url))
 
 /** An API server with many Services, and Usher before it. */
 export interface ControlPlane {
@@ -137,10 +135,10 @@ const pollEveryMs = 50
 
 const startUsher = (flags: readonly string[]): UsherProcess => {
   const startedAt = unixNow()
-  const loaded = ['./observe.mjs', '../../test/support/loopback-endpoints.mjs']
   const argv = [
-    ...loaded.flatMap(file => ['--import', new URL(file, import.meta.url).href]),
-    usherProgram,
+    '--import',
+    new URL('./observe.mjs', import.meta.url).href,
+    loopbackUsher,
     ...'run --proxy-mode userspace --capture none'.split(' '),
     ...flags,
   ]
@@ -148,7 +146,7 @@ const startUsher = (flags: readonly string[]): UsherProcess => {
     stdio: ['ignore', 'pipe', 'inherit', 'pipe'],
   })
   const { pid } = child
-  if (pid === undefined) throw new Error(`could not start ${usherProgram}`)
+  if (pid === undefined) throw new Error(`could not start ${loopbackUsher}`)
   const applied: Applied[] = []
   const blocks: LoopBlock[] = []
   const complaints: string[] = []
