@@ -22,7 +22,7 @@ const endpoint = (name: string, failures: number): EndpointStatus => ({
 })
 
 /** Of it `usher top` asks for a part. */
-type Port = Omit<ServicePortStatus, 'endpointCounts'> & ListedPort
+type Port = Omit<ServicePortStatus, keyof ListedPort> & ListedPort
 
 const nothing: Omit<Port, 'servicePort'> = {
   protocol: 'TCP',
@@ -33,6 +33,8 @@ const nothing: Omit<Port, 'servicePort'> = {
   vips: [],
   endpoints: [],
   endpointCounts: { usable: 0, all: 0 },
+  state: 'no endpoints',
+  reason: '',
   options: {},
   paused: null,
   holdMs: 0,

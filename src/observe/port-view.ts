@@ -1,0 +1,536 @@
+import type { Placement, VipPlacement } from '../capture/capture.ts'
+import type { Health } from '../health/health-checker.ts'
+import { loopbackKey } from '../mode/hybrid-mode.ts'
+import type { StandingOrder } from '../mode/operator-orders.ts'
+import { unservedPlacement } from '../mode/placements.ts'
+import {
+  type Endpoint,
+  isInternal,
+  type ServicePort,
+  type Snapshot,
+  type Vip,
+} from '../model/snapshot.ts'
+import {
+  endpointState,
+  isUsable,
+  type ServiceState,
+  unusedReason,
+} from '../page/service-words.ts'
+import type { ShownRow } from '../page/wire.ts'
+import type { Bind, BindState, EndpointStats, ListenerStats } from '../relay/relay.ts'
+import { joinHostPort } from '../util/ip.ts'
+import { forEachYielding } from '../util/list-diff.ts'
+import { joinListeners } from './joined-listeners.ts'
+import { optionsInForce } from './options-in-force.ts'
+import type { EndpointStatus, ServicePortStatus, VipStatus } from './status.ts'
+
+/*
+ * A ServicePort with all that is known of it now, and what is worked out of that: the one place, for
+ * /status and the commands that ask for it, and for the live page.
+ */
+
+/** What checks say of an endpoint (`ip:port`); undefined when it is not checked. */
+export type CheckOf = (servicePort: ServicePort, endpoint: string) => Health | undefined
+
+export interface PortView {
+  readonly servicePort: ServicePort
+  readonly vips: readonly VipPlacement[]
+  /** Of its listeners together; undefined where no relay has one. */
+  readonly listener: ListenerStats | undefined
+  readonly orders: readonly StandingOrder[]
+  readonly checkOf: CheckOf
+}
+
+export interface ViewInput {
+  readonly snapshots: readonly Snapshot[]
+  readonly placements: readonly Placement[]
+  readonly stats: { readonly listeners: Iterable<ListenerStats> }
+  /** What operators have ordered. */
+  readonly orders: readonly StandingOrder[]
+  readonly checkOf: CheckOf
+}
+
+/** The same as `portViews`, to be gone through at the pace of `forEachYielding`. */
+export const portViewsInTurn = async (input: ViewInput): Promise<Iterable<PortView>> => {
+  const listeners: ListenerStats[] = []
+  await forEachYielding(input.stats.listeners, listener => void listeners.push(listener))
+  return portViews({ ...input, stats: { listeners } })
+}
+
+/** Each ServicePort, in the order of the snapshots. */
+export function* portViews(input: ViewInput): Generator<PortView> {
+  const { snapshots, placements, stats, orders, checkOf } = input
+  const listeners = new Map<string, ListenerStats>()
+  for (const listener of stats.listeners) listeners.set(listener.id, listener)
+  const ordered = byName(orders)
+  const byKey = { IPv4: new Map<string, Placement>(), IPv6: new Map<string, Placement>() }
+  for (const one of placements)
+    byKey[one.servicePort.family].set(one.servicePort.key, one)
+  for (const { servicePorts } of snapshots)
+    for (const servicePort of servicePorts.values()) {
+      const known = byKey[servicePort.family]
+      const placed = keysOf(servicePort).flatMap(key => known.get(key) ?? [])
+      yield {
+        servicePort,
+        vips: vipsOf(servicePort, placed),
+        listener: joinListeners(
+          placed.flatMap(({ listenerId }) => listeners.get(listenerId) ?? []),
+        ),
+        orders: ordered.get(servicePort.name) ?? noOrders,
+        checkOf,
+      }
+    }
+}
+
+const noOrders: readonly StandingOrder[] = []
+
+const byName = (
+  orders: readonly StandingOrder[],
+): ReadonlyMap<string, readonly StandingOrder[]> => {
+  const found = new Map<string, StandingOrder[]>()
+  for (const order of orders) {
+    const own = found.get(order.name) ?? []
+    own.push(order)
+    found.set(order.name, own)
+  }
+  return found
+}
+
+/** By which it may be placed. */
+const keysOf = (servicePort: ServicePort): readonly string[] =>
+  servicePort.vips.some(({ kind }) => kind === 'NodePort')
+    ? [servicePort.key, loopbackKey(servicePort)]
+    : [servicePort.key]
+
+/** The same object as before where nothing has changed. */
+const vipsOf = (
+  servicePort: ServicePort,
+  placed: readonly Placement[],
+): readonly VipPlacement[] => {
+  const [first, ...others] = placed
+  // It is newer than the last sync.
+  if (first === undefined) return unservedPlacement(servicePort, 'not applied yet').vips
+  return others.length === 0 ? first.vips : placed.flatMap(({ vips }) => vips)
+}
+
+/** A field of `/status`, and how it is read. */
+type PortFields = {
+  readonly [F in keyof ServicePortStatus]-?: (view: PortView) => ServicePortStatus[F]
+}
+
+export const portFields: PortFields = {
+  servicePort: ({ servicePort }) => servicePort.name,
+  protocol: ({ servicePort }) => servicePort.protocol,
+  family: ({ servicePort }) => servicePort.family,
+  affinityMs: ({ servicePort }) => servicePort.affinityMs,
+  verdicts: ({ servicePort: { internal, external, externalFromNode } }) => ({
+    internal: internal.verdict,
+    external: external.verdict,
+    node: externalFromNode.verdict,
+  }),
+  sourceRanges: ({ servicePort }) => servicePort.sourceRanges ?? null,
+  vips: ({ vips, listener }) => {
+    const bound = new Map(listener?.binds.map(state => [bindText(state.bind), state]))
+    return vips.map(vip => vipStatus(vip, bound))
+  },
+  state: view => conditionOf(view).state,
+  reason: view => conditionOf(view).reason,
+  endpointCounts: view => countEndpoints(view),
+  options: ({ servicePort }) => optionsInForce(servicePort),
+  holdMs: ({ servicePort: { protocol, retry } }) =>
+    protocol === 'TCP' ? (retry?.holdMs ?? 0) : 0,
+  paused: view => {
+    const pause = pauseOf(view)
+    return pause === undefined ? null : timesOf(pause)
+  },
+  active: ({ listener }) => listener?.counters.active ?? 0,
+  accepted: ({ listener }) => listener?.counters.accepted ?? 0,
+  failed: view => Object.values(failuresOf(view)).reduce((sum, times) => sum + times, 0),
+  failedBy: view => failuresOf(view),
+  retries: ({ listener }) => listener?.counters.dialRetries ?? 0,
+  held: ({ listener }) => listener?.counters.held ?? 0,
+  holdRefused: ({ listener }) => listener?.counters.holdRefused ?? 0,
+  queued: ({ listener }) => listener?.counters.queued ?? 0,
+  bytesToBackend: ({ listener }) => listener?.counters.bytesToBackend ?? 0,
+  bytesToClient: ({ listener }) => listener?.counters.bytesToClient ?? 0,
+  datagrams: ({ listener }) =>
+    listener === undefined
+      ? 0
+      : listener.counters.datagramsToBackend + listener.counters.datagramsToClient,
+  lastError: ({ listener }) => listener?.lastError ?? '',
+  endpoints: view => endpointStatuses(view),
+}
+
+/** All that went wrong but what clients did themselves (CC, CD, cD): see cause.ts. */
+const failuresOf = ({ listener }: PortView): Record<string, number> =>
+  Object.fromEntries(
+    Object.entries(listener?.counters.failed ?? {}).filter(
+      ([cause, times]) => times > 0 && !/^c/i.test(cause),
+    ),
+  )
+
+const pauseOf = ({ servicePort, orders }: PortView): StandingOrder | undefined =>
+  servicePort.protocol === 'TCP' ? orders.find(({ kind }) => kind === 'pause') : undefined
+
+/** Those that there are, and those of them that get new connections. */
+const countEndpoints = ({ servicePort: { endpoints, reachable }, orders }: PortView) => {
+  const drained = new Set(
+    orders.flatMap(({ kind, endpoint }) => (kind === 'drain' ? [endpoint] : [])),
+  )
+  const usable =
+    drained.size === 0
+      ? reachable
+      : reachable.filter(endpoint => !drained.has(bindText(endpoint)))
+  return { usable: usable.length, all: endpoints.length }
+}
+
+/** How a ServicePort is, as a whole. */
+interface Condition {
+  readonly state: ServiceState
+  /** Why the state is what it is, or why endpoints are missing; '' when all is well. */
+  readonly reason: string
+  /** How many endpoints are not in use that should be, by policy and hints. */
+  readonly missing: number
+}
+
+const conditionOf = (view: PortView): Condition => {
+  const found = missingEndpoints(view)
+  const [state, reason] = stateOf(view, found.isFailing)
+  return {
+    state,
+    reason: [reason, found.reason].filter(Boolean).join('; '),
+    missing: found.missing,
+  }
+}
+
+type Reasoned = readonly [state: ServiceState, reason: string]
+
+const stateOf = (view: PortView, isFailing: boolean): Reasoned => {
+  const vip = vipTrouble(view)
+  if (vip?.[0] === 'not listening') return vip
+  if (pauseOf(view)) return ['paused', 'by order: new clients wait']
+  const { usable, all } = countEndpoints(view)
+  if (usable === 0) return [all === 0 ? 'no endpoints' : 'none usable', '']
+  return vip ?? [isFailing ? 'failing' : 'ok', '']
+}
+
+/** The worst of its VIPs; undefined when all is well. */
+const vipTrouble = ({ vips, listener }: PortView): Reasoned | undefined => {
+  for (const bind of listener?.binds ?? [])
+    if (bind.state === 'failed')
+      return ['not listening', `${bindText(bind.bind)}: ${bind.error}`]
+  for (const { vip, capture, reason } of vips)
+    if (capture === 'not captured') return ['not captured', `${vipText(vip)}: ${reason}`]
+  return listener?.binds.some(({ state }) => state === 'binding')
+    ? ['starting', '']
+    : undefined
+}
+
+/** Whether all its endpoints are in use: there is nothing to say of any. */
+const isPlain = ({ servicePort, listener, orders }: PortView): boolean =>
+  servicePort.reachable.length === servicePort.endpoints.length &&
+  orders.length === 0 &&
+  listener?.endpoints.some(({ coolingDown }) => coolingDown) !== true
+
+/** Of a ServicePort's endpoints those named that are not as they should be. */
+const mostNamed = 2
+
+interface MissingEndpoints extends Pick<Condition, 'reason' | 'missing'> {
+  /** Each that is in use has failed a moment ago. One that rests is in use, or its row would flicker with each rest. */
+  readonly isFailing: boolean
+}
+
+const noneMissing: MissingEndpoints = { reason: '', missing: 0, isFailing: false }
+
+/** Looks closer only where an endpoint is missing. */
+const missingEndpoints = (view: PortView): MissingEndpoints => {
+  if (isPlain(view)) return noneMissing
+  const all = endpointStatuses(view)
+  const inUse = all.filter(isUsable)
+  const unused = all.filter(one => endpointState(one) === 'unused')
+  const named = all.filter(one => one.resting || !(isUsable(one) || unused.includes(one)))
+  const texts = named
+    .slice(0, mostNamed)
+    .map(one =>
+      [one.endpoint, endpointState(one), unusedReason(one)].filter(Boolean).join(' '),
+    )
+  const more = named.length - texts.length
+  return {
+    isFailing: inUse.length > 0 && inUse.every(({ resting }) => resting),
+    missing: all.length - inUse.length - unused.length,
+    reason: [
+      ...texts,
+      ...(more > 0 ? [`${more} more`] : []),
+      ...(unused.length > 0 ? [`${unused.length} unused by policy or hints`] : []),
+    ].join(', '),
+  }
+}
+
+/** Named in a row of the page; of more there is the number. */
+const mostVips = 3
+
+/** What the page says of it, but for what is counted. */
+export const rowOf = (view: PortView): ShownRow => {
+  const { servicePort, protocol, family } = portFields
+  const { vips } = view.servicePort
+  const texts = vips.slice(0, mostVips).map(vipText)
+  const more = vips.length - texts.length
+  return {
+    servicePort: servicePort(view),
+    protocol: protocol(view),
+    family: family(view),
+    addresses: `${texts.join(' ')}${more > 0 ? ` +${more}` : ''}`,
+    ...conditionOf(view),
+    endpointCounts: countEndpoints(view),
+  }
+}
+
+/** What `rowOf` goes by: the same of these objects is the same row. Empty where checks are asked, which may change by themselves. */
+export const partsOf = (view: PortView): readonly unknown[] => {
+  const { servicePort, vips, listener, orders } = view
+  return isPlain(view) ? [servicePort, vips, listener, orders] : []
+}
+
+/** A node port is on all addresses. */
+const vipText = ({ kind, address, port }: Vip): string =>
+  kind === 'NodePort' ? `*:${port}` : joinHostPort(address, port)
+
+export type PortField = keyof ServicePortStatus
+
+export const isPortField = (name: string): name is PortField =>
+  Object.hasOwn(portFields, name)
+
+/** These fields of it. */
+export const portStatus = (
+  view: PortView,
+  fields: readonly PortField[],
+): Readonly<Record<string, unknown>> => {
+  const read: Record<string, unknown> = {}
+  for (const field of fields) read[field] = portFields[field](view)
+  return read
+}
+
+/** The same as JSON; see `endpointsText`. */
+export const portText = (
+  view: PortView,
+  fields: readonly PortField[],
+  joinsAlike: boolean,
+): string => {
+  const others = fields.filter(field => field !== 'endpoints')
+  const text = JSON.stringify(portStatus(view, others))
+  if (others.length === fields.length) return text
+  const comma = text === '{}' ? '' : ','
+  return `${text.slice(0, -1)}${comma}"endpoints":${endpointsText(view, joinsAlike)}}`
+}
+
+type EndpointCondition = Omit<EndpointStatus, 'endpoint'>
+
+const endpointStatuses = (view: PortView): readonly EndpointStatus[] => {
+  const { conditionOf: endpointCondition } = endpointsOf(view)
+  return view.servicePort.endpoints.map(endpoint => {
+    const key = bindText(endpoint)
+    return { endpoint: key, ...endpointCondition(endpoint, key) }
+  })
+}
+
+/** Endpoints that follow each other and differ in nothing but their name. */
+interface Run {
+  readonly keys: string[]
+  /** Of each the JSON but for its beginning. */
+  readonly rest: string
+}
+
+/**
+ * Its endpoints as JSON. Of 100 000 most have nothing to tell but where they are: what follows that is made once
+ * for all alike, and sent once where who asks `joinsAlike`.
+ */
+const endpointsText = (view: PortView, joinsAlike: boolean): string => {
+  const texts = runsOf(view).flatMap(({ keys: [first = '', ...others], rest }) => {
+    const textOf = (key: string, alike = ''): string =>
+      `{"endpoint":${quoted(key)}${alike},${rest}`
+    if (!joinsAlike || others.length === 0)
+      return [textOf(first), ...others.map(key => textOf(key))]
+    return textOf(first, `,"alike":[${others.map(quoted).join(',')}]`)
+  })
+  return `[${texts.join(',')}]`
+}
+
+/** The path of a unix socket may have anything in it, an address nothing. */
+const quoted = (key: string): string =>
+  key.startsWith('unix:') ? JSON.stringify(key) : `"${key}"`
+
+const runsOf = (view: PortView): readonly Run[] => {
+  const { conditionOf: endpointCondition, isUnmarked, areAlike } = endpointsOf(view)
+  const runs: Run[] = []
+  let like: Endpoint | undefined
+  for (const endpoint of view.servicePort.endpoints) {
+    const key = bindText(endpoint)
+    const unmarked = isUnmarked(key)
+    if (unmarked && like !== undefined && areAlike(like, endpoint)) {
+      runs.at(-1)?.keys.push(key)
+      continue
+    }
+    like = unmarked ? endpoint : undefined
+    const rest = JSON.stringify(endpointCondition(endpoint, key)).slice(1)
+    runs.push({ keys: [key], rest })
+  }
+  return runs
+}
+
+const endpointsOf = ({ servicePort, listener, orders, checkOf }: PortView) => {
+  const ordered = new Map(orders.map(order => [`${order.kind} ${order.endpoint}`, order]))
+  const living = new Map(listener?.endpoints.map(stats => [stats.key, stats]))
+  const isReachable = isOneOf(servicePort.reachable, servicePort)
+  const clients = clientsOf(servicePort)
+  const conditionOf = (endpoint: Endpoint, key: string): EndpointCondition => {
+    const stats = living.get(key)
+    return {
+      state: sourceState(endpoint),
+      eligible: isReachable(endpoint),
+      clients: clients(endpoint),
+      active: stats?.active ?? 0,
+      failures: stats?.failures ?? 0,
+      ...pathStatus(stats),
+      resting: stats?.coolingDown ?? false,
+      check: checkStatus(checkOf(servicePort, key)),
+      ...orderStatus(
+        ordered.get(`drain ${key}`),
+        ordered.get(`weight ${key}`),
+        endpoint.weight,
+      ),
+    }
+  }
+  /** There is nothing to say of it but what its slice says. */
+  const isUnmarked = (key: string): boolean =>
+    orders.length === 0 && !living.has(key) && checkOf(servicePort, key) === undefined
+  const areAlike = (a: Endpoint, b: Endpoint): boolean =>
+    sourceState(a) === sourceState(b) &&
+    a.weight === b.weight &&
+    isReachable(a) === isReachable(b) &&
+    clients(a) === clients(b)
+  return { conditionOf, isUnmarked, areAlike }
+}
+
+const sourceState = ({
+  ready,
+  serving,
+  terminating,
+}: Endpoint): EndpointStatus['state'] =>
+  ready ? 'ready' : serving && terminating ? 'terminating' : 'not ready'
+
+type Holds = (endpoint: Endpoint) => boolean
+
+const holdsAll: Holds = () => true
+
+/** Whether an endpoint is one of `some`, which are a part of the ServicePort's: most often all of them. */
+const isOneOf = (some: readonly Endpoint[], { endpoints }: ServicePort): Holds => {
+  if (some.length === endpoints.length) return holdsAll
+  const set = new Set(some)
+  return endpoint => set.has(endpoint)
+}
+
+/** Answers for an endpoint which clients may reach it. */
+const clientsOf = (port: ServicePort): ((endpoint: Endpoint) => string) => {
+  const internal = ['internal', isOneOf(port.internal.endpoints, port)] as const
+  const targets: readonly (readonly [string, Holds])[] = port.vips.every(isInternal)
+    ? [internal]
+    : [
+        internal,
+        ['external', isOneOf(port.external.endpoints, port)],
+        ['node', isOneOf(port.externalFromNode.endpoints, port)],
+      ]
+  if (targets.every(([, holds]) => holds === holdsAll)) return () => 'all'
+  return endpoint => {
+    const who = targets.filter(([, holds]) => holds(endpoint))
+    if (who.length === targets.length) return 'all'
+    return who.map(([name]) => name).join('+') || 'none'
+  }
+}
+
+const checkStatus = (health: Health | undefined): EndpointStatus['check'] => {
+  if (health === undefined) return null
+  const { up, isKnown, forMs, reason, host } = health
+  const since = isKnown ? timeText(Date.now() - forMs) : null
+  return { up, since, why: reason, host }
+}
+
+/** Left out where there is nothing to say: of 100 000 endpoints it would be long. */
+const pathStatus = ({ rttMs, retransmits }: Partial<EndpointStats> = {}): Pick<
+  EndpointStatus,
+  'rttMs' | 'retransmits'
+> => ({
+  ...(rttMs !== undefined && { rttMs }),
+  ...(retransmits !== undefined && { retransmits }),
+})
+
+const orderStatus = (
+  drain: StandingOrder | undefined,
+  weight: StandingOrder | undefined,
+  usual = 1,
+): Pick<EndpointStatus, 'drained' | 'weight' | 'weightSince'> => ({
+  drained: drain?.kind === 'drain' ? { ...timesOf(drain), close: drain.close } : null,
+  weight: weight?.kind === 'weight' ? weight.weight : usual,
+  weightSince: weight === undefined ? null : timeText(weight.since),
+})
+
+export const timeText = (epochMs: number): string => new Date(epochMs).toISOString()
+
+/** When an order began and when it ends by itself. */
+export const timesOf = ({
+  since,
+  until,
+}: Pick<StandingOrder, 'since' | 'until'>): {
+  readonly since: string
+  readonly until: string | null
+} => ({
+  since: timeText(since),
+  until: until === undefined ? null : timeText(until),
+})
+
+/** `ip:port`, as people and `EndpointStats.key` write it. */
+export const bindText = ({ address, port }: Bind): string => joinHostPort(address, port)
+
+type VipState = Pick<VipStatus, 'state' | 'reason'>
+
+const notApplied: VipState = { state: 'binding', reason: 'not applied yet' }
+
+/** One state for a VIP that may be served by several binds: the worst of them. */
+const boundState = (states: readonly (BindState | undefined)[]): VipState => {
+  for (const bound of states)
+    if (bound?.state === 'failed')
+      return { state: 'failed', reason: failedReason(bound.error) }
+  if (states.every(bound => bound?.state === 'listening'))
+    return { state: 'listening', reason: '' }
+  if (states.includes(undefined)) return notApplied
+  for (const bound of states)
+    if (bound?.state === 'closed') return { state: 'refusing', reason: bound.reason }
+  return { state: 'binding', reason: '' }
+}
+
+/** With a hint where another program has the port; ss(8) shows which. */
+const failedReason = (error: string): string =>
+  error === 'EADDRINUSE'
+    ? `${error}, another program has this port, here or on all addresses`
+    : error
+
+const vipStatus = (
+  { vip, capture, binds, reason }: VipPlacement,
+  bound: ReadonlyMap<string, BindState>,
+): VipStatus => {
+  const captured = capture !== 'not captured' && binds.length > 0
+  const now: VipState = captured
+    ? boundState(binds.map(bind => bound.get(bindText(bind))))
+    : { state: unbound(capture, reason), reason: '' }
+  return {
+    kind: vip.kind,
+    vip: joinHostPort(vip.address, vip.port),
+    capture,
+    listen: captured ? binds.map(bindText).join(', ') : '',
+    state: now.state,
+    reason: [now.reason, reason].filter(text => text !== '').join('; '),
+  }
+}
+
+/** In a kernel mode there is a reason only where clients are refused. */
+const unbound = (capture: VipPlacement['capture'], reason: string): VipState['state'] =>
+  capture !== 'kernel' ? 'not captured' : reason === '' ? 'forwarding' : 'refusing'
