@@ -66,7 +66,7 @@ const waitingOf = ({ held, queued }: ListedPort): number => held + queued
 const age = (since: string, now: number): string => forPeople(now - Date.parse(since))
 
 /** In red where clients are not served. */
-export const stateColumn: Column<ListedPort> = {
+export const stateColumn: Column<Pick<ListedPort, 'paused' | 'state'>> = {
   name: 'STATE',
   read: ({ paused, state }, now) =>
     state === 'paused' && paused !== null ? `${state} ${age(paused.since, now)}` : state,

@@ -291,48 +291,61 @@ export function* statusText(
   now: number,
   colour: boolean,
 ): Generator<string> {
-  const { servicePorts } = document
-  const rowsOf = (port: PrintedPort): readonly EndpointRow[] => {
-    const counted = countedOf(document, port) !== 'none'
-    return port.endpoints.map(one => ({
-      cells: endpointRow(one, counted, now),
-      alike: one.alike ?? [],
-    }))
+  const all = document.servicePorts.map((port): PortRows => {
+    const counted = countedOf(document, port)
+    return {
+      port,
+      counted,
+      vips: port.vips.map(vip => vipRow(vip, port)),
+      endpoints: port.endpoints.map(one => ({
+        cells: endpointRow(one, counted !== 'none', now),
+        alike: one.alike ?? [],
+      })),
+    }
+  })
+  const widths = {
+    vips: columnWidths(all.flatMap(({ vips }) => vips)),
+    endpoints: columnWidths(all.flatMap(({ endpoints }) => endpoints.flatMap(cellsOf))),
   }
-  const vipWidths = columnWidths(
-    servicePorts.flatMap(port => port.vips.map(vip => vipRow(vip, port))),
-  )
-  const endpointWidths = columnWidths(
-    servicePorts
-      .flatMap(rowsOf)
-      .flatMap(({ cells, alike }) => [
-        cells,
-        ...alike.map((name): Cells => ['->', name]),
-      ]),
-  )
   yield `${header(document, now, colour).join('\n')}\n`
-  for (const port of servicePorts) {
-    // A route may have addresses of both.
-    const family = port.vips[0]?.kind === 'Route' ? '' : ` ${port.family}`
-    const title = visible(`${port.servicePort} ${port.protocol}${family}`)
-    const lines = [
-      '',
-      styled(title, 'bold', colour),
-      ...trafficTexts(port, countedOf(document, port)).map(text => `  ${text}`),
-      ...optionsText(port).map(text => `  ${text}`),
-      ...(port.sourceRanges === null ? [] : [`  ${ranges(port.sourceRanges)}`]),
-      ...port.vips.map(vip => aligned(vipRow(vip, port), vipWidths, '  ', colour)),
-      ...rowsOf(port).flatMap(row => endpointLines(row, endpointWidths, colour)),
-    ]
-    const paused = pausedText(port, now)
-    if (paused !== '') lines.push(`  ${styled(visible(paused), 'yellow', colour)}`)
-    const none = unserved(port)
-    if (none !== '') lines.push(`  ${styled(none, 'yellow', colour)}`)
-    if (port.lastError !== '')
-      lines.push(`  ${styled(`last error: ${visible(port.lastError)}`, 'red', colour)}`)
-    yield `${lines.join('\n')}\n`
-  }
+  for (const rows of all) yield `${portLines(rows, widths, now, colour).join('\n')}\n`
   yield `${footer(document, now, colour).join('\n')}\n`
+}
+
+interface PortRows {
+  readonly port: PrintedPort
+  readonly counted: Counted
+  readonly vips: readonly Cells[]
+  readonly endpoints: readonly EndpointRow[]
+}
+
+type PortWidths = Readonly<Record<'vips' | 'endpoints', readonly number[]>>
+
+const portLines = (
+  { port, counted, vips, endpoints }: PortRows,
+  widths: PortWidths,
+  now: number,
+  colour: boolean,
+): readonly string[] => {
+  // A route may have addresses of both.
+  const family = port.vips[0]?.kind === 'Route' ? '' : ` ${port.family}`
+  const title = visible(`${port.servicePort} ${port.protocol}${family}`)
+  const lines = [
+    '',
+    styled(title, 'bold', colour),
+    ...trafficTexts(port, counted).map(text => `  ${text}`),
+    ...optionsText(port).map(text => `  ${text}`),
+    ...(port.sourceRanges === null ? [] : [`  ${ranges(port.sourceRanges)}`]),
+    ...vips.map(row => aligned(row, widths.vips, '  ', colour)),
+    ...endpoints.flatMap(row => endpointLines(row, widths.endpoints, colour)),
+  ]
+  const paused = pausedText(port, now)
+  if (paused !== '') lines.push(`  ${styled(visible(paused), 'yellow', colour)}`)
+  const none = unserved(port)
+  if (none !== '') lines.push(`  ${styled(none, 'yellow', colour)}`)
+  if (port.lastError !== '')
+    lines.push(`  ${styled(`last error: ${visible(port.lastError)}`, 'red', colour)}`)
+  return lines
 }
 
 export const red = (text: string): Cell => ({ text, style: 'red' })
@@ -403,6 +416,12 @@ interface EndpointRow {
   /** Names of others whose cells are the same but for the second one. */
   readonly alike: readonly string[]
 }
+
+/** Of each, as much as decides how wide columns are. */
+const cellsOf = ({ cells, alike }: EndpointRow): readonly Cells[] => [
+  cells,
+  ...alike.map((name): Cells => ['->', name]),
+]
 
 /** Most of 100 000 are alike: what follows the name is made once. */
 const endpointLines = (

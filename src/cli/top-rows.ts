@@ -1,5 +1,5 @@
 import type { OptionsOf } from '../config/options.ts'
-import type { ListedPort, PortEndpoints, StatusOf } from '../observe/status.ts'
+import type { PortEndpoints, StatusOf, TopPort } from '../observe/status.ts'
 import type { Column } from '../page/column.ts'
 import { perSecond } from '../page/format.ts'
 import {
@@ -24,7 +24,7 @@ import { bytesForPeople } from './io.ts'
 export type Sorting = OptionsOf<'top'>['sort']
 
 /** With its endpoints where those are shown. */
-type ShownPort = ListedPort & Partial<Pick<PortEndpoints, 'endpoints'>>
+type ShownPort = TopPort & Partial<Pick<PortEndpoints, 'endpoints'>>
 
 /** Two snapshots, and how far they are apart. */
 export interface Snapshots {
@@ -33,7 +33,7 @@ export interface Snapshots {
   readonly seconds: number
 }
 
-interface RatedPort extends ListedPort {
+interface RatedPort extends TopPort {
   readonly name: string
   readonly rates: Rates
 }
@@ -147,7 +147,7 @@ export const headLine = ({
   problems,
   servicePorts,
   mode,
-}: StatusOf<ListedPort>): string => {
+}: StatusOf<TopPort>): string => {
   const active = servicePorts.reduce((sum, port) => sum + port.active, 0)
   const state = draining ? 'draining' : healthy ? 'healthy' : 'NOT HEALTHY'
   const more = problems.length === 0 ? '' : `, ${problems.length} problems (usher status)`

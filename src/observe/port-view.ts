@@ -52,16 +52,20 @@ export interface ViewInput {
 
 /** The same as `portViews`, to be gone through at the pace of `forEachYielding`. */
 export const portViewsInTurn = async (input: ViewInput): Promise<Iterable<PortView>> => {
-  const listeners: ListenerStats[] = []
-  await forEachYielding(input.stats.listeners, listener => void listeners.push(listener))
-  return portViews({ ...input, stats: { listeners } })
+  const listeners = new Map<string, ListenerStats>()
+  await forEachYielding(input.stats.listeners, listener => {
+    listeners.set(listener.id, listener)
+  })
+  return portViews(input, listeners)
 }
 
 /** Each ServicePort, in the order of the snapshots. */
-export function* portViews(input: ViewInput): Generator<PortView> {
-  const { snapshots, placements, stats, orders, checkOf } = input
-  const listeners = new Map<string, ListenerStats>()
-  for (const listener of stats.listeners) listeners.set(listener.id, listener)
+export function* portViews(
+  { snapshots, placements, stats, orders, checkOf }: ViewInput,
+  listeners: ReadonlyMap<string, ListenerStats> = new Map(
+    Array.from(stats.listeners, listener => [listener.id, listener]),
+  ),
+): Generator<PortView> {
   const ordered = byName(orders)
   const byKey = { IPv4: new Map<string, Placement>(), IPv6: new Map<string, Placement>() }
   for (const one of placements)
@@ -133,8 +137,8 @@ export const portFields: PortFields = {
     const bound = new Map(listener?.binds.map(state => [bindText(state.bind), state]))
     return vips.map(vip => vipStatus(vip, bound))
   },
-  state: view => conditionOf(view).state,
-  reason: view => conditionOf(view).reason,
+  state: view => stateOf(view)[0],
+  reason: view => reasonOf(view, missingEndpoints(view)),
   endpointCounts: view => countEndpoints(view),
   options: ({ servicePort }) => optionsInForce(servicePort),
   holdMs: ({ servicePort: { protocol, retry } }) =>
@@ -172,46 +176,35 @@ const failuresOf = ({ listener }: PortView): Record<string, number> =>
 const pauseOf = ({ servicePort, orders }: PortView): StandingOrder | undefined =>
   servicePort.protocol === 'TCP' ? orders.find(({ kind }) => kind === 'pause') : undefined
 
-/** Those that there are, and those of them that get new connections. */
-const countEndpoints = ({ servicePort: { endpoints, reachable }, orders }: PortView) => {
+/** Those that get new connections. */
+const usableEndpoints = ({
+  servicePort: { reachable },
+  orders,
+}: PortView): readonly Endpoint[] => {
   const drained = new Set(
     orders.flatMap(({ kind, endpoint }) => (kind === 'drain' ? [endpoint] : [])),
   )
-  const usable =
-    drained.size === 0
-      ? reachable
-      : reachable.filter(endpoint => !drained.has(bindText(endpoint)))
-  return { usable: usable.length, all: endpoints.length }
+  return drained.size === 0
+    ? reachable
+    : reachable.filter(endpoint => !drained.has(bindText(endpoint)))
 }
 
-/** How a ServicePort is, as a whole. */
-interface Condition {
-  readonly state: ServiceState
-  /** Why the state is what it is, or why endpoints are missing; '' when all is well. */
-  readonly reason: string
-  /** How many endpoints are not in use that should be, by policy and hints. */
-  readonly missing: number
-}
-
-const conditionOf = (view: PortView): Condition => {
-  const found = missingEndpoints(view)
-  const [state, reason] = stateOf(view, found.isFailing)
-  return {
-    state,
-    reason: [reason, found.reason].filter(Boolean).join('; '),
-    missing: found.missing,
-  }
-}
+const countEndpoints = (view: PortView) => ({
+  usable: usableEndpoints(view).length,
+  all: view.servicePort.endpoints.length,
+})
 
 type Reasoned = readonly [state: ServiceState, reason: string]
 
-const stateOf = (view: PortView, isFailing: boolean): Reasoned => {
+/** How it is as a whole; why endpoints are missing stands elsewhere. */
+const stateOf = (view: PortView): Reasoned => {
   const vip = vipTrouble(view)
   if (vip?.[0] === 'not listening') return vip
   if (pauseOf(view)) return ['paused', 'by order: new clients wait']
-  const { usable, all } = countEndpoints(view)
-  if (usable === 0) return [all === 0 ? 'no endpoints' : 'none usable', '']
-  return vip ?? [isFailing ? 'failing' : 'ok', '']
+  const usable = usableEndpoints(view)
+  if (usable.length === 0)
+    return [view.servicePort.endpoints.length === 0 ? 'no endpoints' : 'none usable', '']
+  return vip ?? [allRest(usable, view) ? 'failing' : 'ok', '']
 }
 
 /** The worst of its VIPs; undefined when all is well. */
@@ -226,62 +219,74 @@ const vipTrouble = ({ vips, listener }: PortView): Reasoned | undefined => {
     : undefined
 }
 
+/** Each has failed a moment ago. One that rests is in use, or a row would flicker with each rest. */
+const allRest = (some: readonly Endpoint[], { listener }: PortView): boolean => {
+  const resting = new Set(
+    listener?.endpoints.flatMap(one => (one.coolingDown ? [one.key] : [])),
+  )
+  return resting.size > 0 && some.every(endpoint => resting.has(bindText(endpoint)))
+}
+
+/** Why its state is what it is, or why endpoints are missing; '' when all is well. */
+const reasonOf = (view: PortView, { reason }: MissingEndpoints): string =>
+  [stateOf(view)[1], reason].filter(Boolean).join('; ')
+
+interface MissingEndpoints {
+  readonly reason: string
+  /** How many are not in use that should be, by policy and hints. */
+  readonly missing: number
+}
+
+/** Named; of more there is the number. */
+const mostNamed = 2
+
+/** Looks closer only where an endpoint is missing. */
+const missingEndpoints = (view: PortView): MissingEndpoints => {
+  if (isPlain(view)) return { reason: '', missing: 0 }
+  const named: string[] = []
+  let [missing, unused] = [0, 0]
+  for (const { keys, condition } of runsOf(view)) {
+    const state = endpointState(condition)
+    const isMissing = !isUsable(condition) && state !== 'unused'
+    if (isMissing) missing += keys.length
+    if (state === 'unused') unused += keys.length
+    if (isMissing || condition.resting)
+      for (const key of keys)
+        named.push([key, state, unusedReason(condition)].filter(Boolean).join(' '))
+  }
+  const more = named.length - mostNamed
+  const reason = [
+    ...named.slice(0, mostNamed),
+    ...(more > 0 ? [`${more} more`] : []),
+    ...(unused > 0 ? [`${unused} unused by policy or hints`] : []),
+  ].join(', ')
+  return { reason, missing }
+}
+
 /** Whether all its endpoints are in use: there is nothing to say of any. */
 const isPlain = ({ servicePort, listener, orders }: PortView): boolean =>
   servicePort.reachable.length === servicePort.endpoints.length &&
   orders.length === 0 &&
   listener?.endpoints.some(({ coolingDown }) => coolingDown) !== true
 
-/** Of a ServicePort's endpoints those named that are not as they should be. */
-const mostNamed = 2
-
-interface MissingEndpoints extends Pick<Condition, 'reason' | 'missing'> {
-  /** Each that is in use has failed a moment ago. One that rests is in use, or its row would flicker with each rest. */
-  readonly isFailing: boolean
-}
-
-const noneMissing: MissingEndpoints = { reason: '', missing: 0, isFailing: false }
-
-/** Looks closer only where an endpoint is missing. */
-const missingEndpoints = (view: PortView): MissingEndpoints => {
-  if (isPlain(view)) return noneMissing
-  const all = endpointStatuses(view)
-  const inUse = all.filter(isUsable)
-  const unused = all.filter(one => endpointState(one) === 'unused')
-  const named = all.filter(one => one.resting || !(isUsable(one) || unused.includes(one)))
-  const texts = named
-    .slice(0, mostNamed)
-    .map(one =>
-      [one.endpoint, endpointState(one), unusedReason(one)].filter(Boolean).join(' '),
-    )
-  const more = named.length - texts.length
-  return {
-    isFailing: inUse.length > 0 && inUse.every(({ resting }) => resting),
-    missing: all.length - inUse.length - unused.length,
-    reason: [
-      ...texts,
-      ...(more > 0 ? [`${more} more`] : []),
-      ...(unused.length > 0 ? [`${unused.length} unused by policy or hints`] : []),
-    ].join(', '),
-  }
-}
-
 /** Named in a row of the page; of more there is the number. */
 const mostVips = 3
 
 /** What the page says of it, but for what is counted. */
 export const rowOf = (view: PortView): ShownRow => {
-  const { servicePort, protocol, family } = portFields
-  const { vips } = view.servicePort
-  const texts = vips.slice(0, mostVips).map(vipText)
-  const more = vips.length - texts.length
+  const { name, protocol, family, vips } = view.servicePort
+  const addresses = vips.slice(0, mostVips).map(vipText)
+  const more = vips.length - addresses.length
+  const found = missingEndpoints(view)
   return {
-    servicePort: servicePort(view),
-    protocol: protocol(view),
-    family: family(view),
-    addresses: `${texts.join(' ')}${more > 0 ? ` +${more}` : ''}`,
-    ...conditionOf(view),
+    servicePort: name,
+    protocol,
+    family,
+    addresses: `${addresses.join(' ')}${more > 0 ? ` +${more}` : ''}`,
+    state: stateOf(view)[0],
+    reason: reasonOf(view, found),
     endpointCounts: countEndpoints(view),
+    missing: found.missing,
   }
 }
 
@@ -325,27 +330,15 @@ export const portText = (
 
 type EndpointCondition = Omit<EndpointStatus, 'endpoint'>
 
-const endpointStatuses = (view: PortView): readonly EndpointStatus[] => {
-  const { conditionOf: endpointCondition } = endpointsOf(view)
-  return view.servicePort.endpoints.map(endpoint => {
-    const key = bindText(endpoint)
-    return { endpoint: key, ...endpointCondition(endpoint, key) }
-  })
-}
+const endpointStatuses = (view: PortView): readonly EndpointStatus[] =>
+  runsOf(view).flatMap(({ keys, condition }) =>
+    keys.map(endpoint => ({ endpoint, ...condition })),
+  )
 
-/** Endpoints that follow each other and differ in nothing but their name. */
-interface Run {
-  readonly keys: string[]
-  /** Of each the JSON but for its beginning. */
-  readonly rest: string
-}
-
-/**
- * Its endpoints as JSON. Of 100 000 most have nothing to tell but where they are: what follows that is made once
- * for all alike, and sent once where who asks `joinsAlike`.
- */
+/** Its endpoints as JSON; those that are alike as one where who asks `joinsAlike`. */
 const endpointsText = (view: PortView, joinsAlike: boolean): string => {
-  const texts = runsOf(view).flatMap(({ keys: [first = '', ...others], rest }) => {
+  const texts = runsOf(view).flatMap(({ keys: [first = '', ...others], condition }) => {
+    const rest = JSON.stringify(condition).slice(1)
     const textOf = (key: string, alike = ''): string =>
       `{"endpoint":${quoted(key)}${alike},${rest}`
     if (!joinsAlike || others.length === 0)
@@ -359,27 +352,18 @@ const endpointsText = (view: PortView, joinsAlike: boolean): string => {
 const quoted = (key: string): string =>
   key.startsWith('unix:') ? JSON.stringify(key) : `"${key}"`
 
-const runsOf = (view: PortView): readonly Run[] => {
-  const { conditionOf: endpointCondition, isUnmarked, areAlike } = endpointsOf(view)
-  const runs: Run[] = []
-  let like: Endpoint | undefined
-  for (const endpoint of view.servicePort.endpoints) {
-    const key = bindText(endpoint)
-    const unmarked = isUnmarked(key)
-    if (unmarked && like !== undefined && areAlike(like, endpoint)) {
-      runs.at(-1)?.keys.push(key)
-      continue
-    }
-    like = unmarked ? endpoint : undefined
-    const rest = JSON.stringify(endpointCondition(endpoint, key)).slice(1)
-    runs.push({ keys: [key], rest })
-  }
-  return runs
+/** Endpoints that follow each other and differ in nothing but where they are. */
+interface Run {
+  readonly keys: string[]
+  readonly condition: EndpointCondition
 }
 
-const endpointsOf = ({ servicePort, listener, orders, checkOf }: PortView) => {
+/** Its endpoints. Of 100 000 most have nothing to tell but where they are: what is said of them is made once for all alike. */
+const runsOf = ({ servicePort, listener, orders, checkOf }: PortView): readonly Run[] => {
   const ordered = new Map(orders.map(order => [`${order.kind} ${order.endpoint}`, order]))
-  const living = new Map(listener?.endpoints.map(stats => [stats.key, stats]))
+  const living = new Map(
+    listener?.endpoints.filter(isUsed).map(stats => [stats.key, stats]),
+  )
   const isReachable = isOneOf(servicePort.reachable, servicePort)
   const clients = clientsOf(servicePort)
   const conditionOf = (endpoint: Endpoint, key: string): EndpointCondition => {
@@ -400,16 +384,29 @@ const endpointsOf = ({ servicePort, listener, orders, checkOf }: PortView) => {
       ),
     }
   }
-  /** There is nothing to say of it but what its slice says. */
-  const isUnmarked = (key: string): boolean =>
-    orders.length === 0 && !living.has(key) && checkOf(servicePort, key) === undefined
   const areAlike = (a: Endpoint, b: Endpoint): boolean =>
     sourceState(a) === sourceState(b) &&
     a.weight === b.weight &&
     isReachable(a) === isReachable(b) &&
     clients(a) === clients(b)
-  return { conditionOf, isUnmarked, areAlike }
+  const runs: Run[] = []
+  /** The last one, if there is nothing to say of it but what its slice says. */
+  let last: Endpoint | undefined
+  for (const endpoint of servicePort.endpoints) {
+    const key = bindText(endpoint)
+    const isUnmarked =
+      orders.length === 0 && !living.has(key) && checkOf(servicePort, key) === undefined
+    if (isUnmarked && last !== undefined && areAlike(last, endpoint))
+      runs.at(-1)?.keys.push(key)
+    else runs.push({ keys: [key], condition: conditionOf(endpoint, key) })
+    last = isUnmarked ? endpoint : undefined
+  }
+  return runs
 }
+
+/** A relay in this process tells of all that it has, also where there is nothing to tell. */
+const isUsed = ({ active, failures, coolingDown, rttMs }: EndpointStats): boolean =>
+  active > 0 || failures > 0 || coolingDown || rttMs !== undefined
 
 const sourceState = ({
   ready,

@@ -260,8 +260,23 @@ export const listedShape = v.object({
   ]).entries,
   endpointCounts,
   state,
-  reason: text,
 })
+
+/** What `usher top` is made of, each second. */
+export const topShape = v.pick(listedShape, [
+  'servicePort',
+  'protocol',
+  'family',
+  'paused',
+  'active',
+  'accepted',
+  'failed',
+  'retries',
+  'bytesToBackend',
+  'bytesToClient',
+  'endpointCounts',
+  'state',
+])
 
 export const listenersShape = v.pick(servicePort, ['servicePort', 'protocol', 'vips'])
 
@@ -285,6 +300,7 @@ export type StatusOf<P> = Omit<StatusDocument, 'servicePorts'> & {
   readonly servicePorts: readonly P[]
 }
 export type ListedPort = Out<typeof listedShape>
+export type TopPort = Out<typeof topShape>
 export type PortListeners = Out<typeof listenersShape>
 export type PortEndpoints = Out<typeof endpointsShape>
 export type PrintedPort = Out<typeof printedShape>

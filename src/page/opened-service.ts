@@ -184,7 +184,12 @@ const vipColumns: readonly Column<ServiceStatus['vips'][number]>[] = [
   },
 ]
 
-interface EndpointRow extends ShownEndpoint {
+interface NamedEndpoint extends ShownEndpoint {
+  /** `ip:port`. */
+  readonly endpoint: string
+}
+
+interface EndpointRow extends NamedEndpoint {
   /** What went wrong with it last, of the connections that have ended. */
   readonly lastError: string
 }
@@ -336,7 +341,7 @@ interface ServiceStatus extends ShownPort {
     readonly state: string
     readonly reason: string
   }[]
-  readonly endpoints: readonly ShownEndpoint[]
+  readonly endpoints: readonly NamedEndpoint[]
   readonly options: Readonly<Record<string, string>>
   readonly paused: { readonly since: string; readonly until: string | null } | null
   readonly accepted: number

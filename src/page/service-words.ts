@@ -85,10 +85,8 @@ export const ratesOf = (
   }
 }
 
-/** What of `/status` they are made of. */
+/** What of `/status` is shown of an endpoint. */
 export interface ShownEndpoint {
-  /** `ip:port`. */
-  readonly endpoint: string
   readonly state: 'ready' | 'terminating' | 'not ready'
   readonly eligible: boolean
   readonly active: number

@@ -351,7 +351,6 @@ t.test('usher get routes counts all that wait', async t => {
     ...web,
     endpointCounts: { usable: 0, all: 0 },
     state: 'none usable',
-    reason: '',
     held: 1,
     queued: 2,
   } as const
