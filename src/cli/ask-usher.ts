@@ -232,7 +232,7 @@ const decode = <S extends v.GenericSchema>(
   if (status === 200 && result.success) {
     const { output } = result
     const document = ports ? { ...(output as object), servicePorts: ports } : output
-    return { document: document as v.InferOutput<S>, raw }
+    return { document, raw }
   }
   const [issue] = result.issues ?? []
   const field = issue === undefined ? `status ${status}` : fieldOf(issue)

@@ -111,11 +111,12 @@ export const endpointRows = ({ before, after, seconds }: Snapshots): readonly Ce
   const was = new Map(
     before.flatMap(endpointsOf).map(one => [endpointKey(one), one.endpoint.failures]),
   )
-  const rated = after.flatMap(endpointsOf).map((one): RatedEndpoint => {
+  const rated: RatedEndpoint[] = []
+  for (const one of after.flatMap(endpointsOf)) {
     const { failures } = one.endpoint
     const more = failures - (was.get(endpointKey(one)) ?? failures)
-    return { ...one, failed: Math.max(0, more) / seconds }
-  })
+    rated.push({ ...one, failed: Math.max(0, more) / seconds })
+  }
   const sorted = rated.toSorted(
     (a, b) =>
       b.failed - a.failed ||

@@ -337,14 +337,14 @@ const endpointStatuses = (view: PortView): readonly EndpointStatus[] =>
 
 /** Its endpoints as JSON; those that are alike as one where who asks `joinsAlike`. */
 const endpointsText = (view: PortView, joinsAlike: boolean): string => {
-  const texts = runsOf(view).flatMap(({ keys: [first = '', ...others], condition }) => {
+  const texts: string[] = []
+  for (const { keys, condition } of runsOf(view)) {
     const rest = JSON.stringify(condition).slice(1)
-    const textOf = (key: string, alike = ''): string =>
-      `{"endpoint":${quoted(key)}${alike},${rest}`
-    if (!joinsAlike || others.length === 0)
-      return [textOf(first), ...others.map(key => textOf(key))]
-    return textOf(first, `,"alike":[${others.map(quoted).join(',')}]`)
-  })
+    if (joinsAlike && keys.length > 1) {
+      const [first = '', ...others] = keys.map(quoted)
+      texts.push(`{"endpoint":${first},"alike":[${others.join(',')}],${rest}`)
+    } else for (const key of keys) texts.push(`{"endpoint":${quoted(key)},${rest}`)
+  }
   return `[${texts.join(',')}]`
 }
 

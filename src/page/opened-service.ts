@@ -93,8 +93,10 @@ export class OpenedService {
       ask<Status>('status', { service: servicePort }, signal),
       ...(protocol === 'TCP'
         ? ([
-            this.#unlessRefused<Ended>('ended', newest, signal),
-            this.#unlessRefused<OpenConnections>('connections', some, signal),
+            this.#unlessRefused('ended', path => ask<Ended>(path, newest, signal)),
+            this.#unlessRefused('connections', path =>
+              ask<OpenConnections>(path, some, signal),
+            ),
           ] as const)
         : []),
     ])
@@ -104,11 +106,11 @@ export class OpenedService {
   }
 
   async #unlessRefused<T>(
-    ...asking: Parameters<typeof ask>
+    path: string,
+    asking: (path: string) => Promise<Asked<T>>,
   ): Promise<Asked<T> | undefined> {
-    const [path] = asking
     if (this.#refused.has(path)) return undefined
-    const asked = await ask<T>(...asking)
+    const asked = await asking(path)
     if ('why' in asked && asked.isFinal) this.#refused.add(path)
     return asked
   }
@@ -124,7 +126,6 @@ export class OpenedService {
     ])
     if (!isSame(this.#facts, facts)) this.#facts.replaceChildren(...facts)
     const errors = lastErrors(this.#known)
-    const now = Date.now()
     const endpoints = found.endpoints.map(one => {
       return { ...one, lastError: errors.get(one.endpoint) ?? '–' }
     })

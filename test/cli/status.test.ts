@@ -554,9 +554,9 @@ t.test('--json prints the document as it came, fields of a later Usher too', asy
 t.test('endpoints that are alike come together, and have a line each', async t => {
   const [one] = web.endpoints
   const alike = { ...one, active: 0, alike: ['127.0.0.1:9003', '127.0.0.1:90004'] }
-  const each = ['127.0.0.1:9001', ...alike.alike].map(endpoint => {
-    return { ...one, active: 0, endpoint }
-  })
+  const each = ['127.0.0.1:9001', ...alike.alike].map(endpoint =>
+    Object.assign({}, one, { active: 0, endpoint }),
+  )
   for (const colour of [false, true]) {
     const of = (endpoints: readonly object[]) => {
       const servicePorts = [{ ...web, endpoints: endpoints as EndpointStatus[] }]

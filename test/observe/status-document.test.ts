@@ -385,15 +385,13 @@ t.test('what endpoints have in common is written once, and read of each', async 
 /** With endpoints that were told together each for itself. */
 const apart = (document: unknown): unknown => {
   const { servicePorts, ...head } = document as ReturnType<typeof build>
-  const eachOf = ({ alike = [], ...one }: EndpointRun) =>
-    [one.endpoint, ...alike].map(endpoint => ({ ...one, endpoint }))
-  return {
-    ...head,
-    servicePorts: servicePorts.map(port => {
-      return { ...port, endpoints: port.endpoints.flatMap(eachOf) }
-    }),
-  }
+  for (const port of servicePorts)
+    Object.assign(port, { endpoints: port.endpoints.flatMap(eachOf) })
+  return { ...head, servicePorts }
 }
+
+const eachOf = ({ alike = [], ...one }: EndpointRun) =>
+  [one.endpoint, ...alike].map(name => Object.assign({}, one, { endpoint: name }))
 
 const drainOf = (key: string): StatusInput['orders'][number] => ({
   kind: 'drain',
