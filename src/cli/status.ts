@@ -299,7 +299,7 @@ export function* statusText(
       vips: port.vips.map(vip => vipRow(vip, port)),
       endpoints: port.endpoints.map(one => ({
         cells: endpointRow(one, counted !== 'none', now),
-        alike: one.alike ?? [],
+        alike: one.alike?.map(visible) ?? [],
       })),
     }
   })
@@ -413,15 +413,15 @@ const checkText = ({ check }: EndpointRun, now: number): string[] => {
 
 interface EndpointRow {
   readonly cells: Cells
-  /** Names of others whose cells are the same but for the second one. */
+  /** Names of others, fit to be shown, whose cells are the same but for the second one. */
   readonly alike: readonly string[]
 }
 
-/** Of each, as much as decides how wide columns are. */
-const cellsOf = ({ cells, alike }: EndpointRow): readonly Cells[] => [
-  cells,
-  ...alike.map((name): Cells => ['->', name]),
-]
+/** As much as decides how wide columns are. */
+const cellsOf = ({ cells, alike }: EndpointRow): readonly Cells[] =>
+  alike.length === 0 ? [cells] : [cells, ['->', alike.reduce(longer)]]
+
+const longer = (a: string, b: string): string => (b.length > a.length ? b : a)
 
 /** Most of 100 000 are alike: what follows the name is made once. */
 const endpointLines = (
@@ -435,7 +435,7 @@ const endpointLines = (
   const [first = 0, width = 0, ...others] = widths
   const start = `${aligned([arrow], [first], '  ', colour)}  `
   const end = aligned(rest, others, '  ', colour)
-  return [line, ...alike.map(name => start + visible(name).padEnd(width) + end)]
+  return [line, ...alike.map(name => start + name.padEnd(width) + end)]
 }
 
 /** `counted`: there are figures of what went there. `now` is epoch milliseconds. */

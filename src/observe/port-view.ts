@@ -72,13 +72,12 @@ export function* portViews(
     byKey[one.servicePort.family].set(one.servicePort.key, one)
   for (const { servicePorts } of snapshots)
     for (const servicePort of servicePorts.values()) {
-      const known = byKey[servicePort.family]
-      const placed = keysOf(servicePort).flatMap(key => known.get(key) ?? [])
+      const placed = placedOf(servicePort, byKey[servicePort.family])
       yield {
         servicePort,
         vips: vipsOf(servicePort, placed),
         listener: joinListeners(
-          placed.flatMap(({ listenerId }) => listeners.get(listenerId) ?? []),
+          placed.map(({ listenerId }) => listeners.get(listenerId)).filter(isThere),
         ),
         orders: ordered.get(servicePort.name) ?? noOrders,
         checkOf,
@@ -100,11 +99,18 @@ const byName = (
   return found
 }
 
-/** By which it may be placed. */
-const keysOf = (servicePort: ServicePort): readonly string[] =>
-  servicePort.vips.some(({ kind }) => kind === 'NodePort')
-    ? [servicePort.key, loopbackKey(servicePort)]
-    : [servicePort.key]
+const isThere = <T>(one: T | undefined): one is T => one !== undefined
+
+/** What is on loopback is placed apart. */
+const placedOf = (
+  servicePort: ServicePort,
+  known: ReadonlyMap<string, Placement>,
+): readonly Placement[] => {
+  const own = [known.get(servicePort.key)]
+  if (servicePort.vips.some(({ kind }) => kind === 'NodePort'))
+    own.push(known.get(loopbackKey(servicePort)))
+  return own.filter(isThere)
+}
 
 /** The same object as before where nothing has changed. */
 const vipsOf = (
@@ -133,10 +139,7 @@ export const portFields: PortFields = {
     node: externalFromNode.verdict,
   }),
   sourceRanges: ({ servicePort }) => servicePort.sourceRanges ?? null,
-  vips: ({ vips, listener }) => {
-    const bound = new Map(listener?.binds.map(state => [bindText(state.bind), state]))
-    return vips.map(vip => vipStatus(vip, bound))
-  },
+  vips: ({ vips, listener }) => vips.map(vip => vipStatus(vip, listener?.binds ?? [])),
   state: view => stateOf(view)[0],
   reason: view => reasonOf(view, missingEndpoints(view)),
   endpointCounts: view => countEndpoints(view),
@@ -315,18 +318,25 @@ export const portStatus = (
   return read
 }
 
-/** The same as JSON; see `endpointsText`. */
+/** The same as JSON; see `endpointsText`. Field by field: an object of so many is slow to make and to write. */
 export const portText = (
   view: PortView,
   fields: readonly PortField[],
   joinsAlike: boolean,
 ): string => {
-  const others = fields.filter(field => field !== 'endpoints')
-  const text = JSON.stringify(portStatus(view, others))
-  if (others.length === fields.length) return text
-  const comma = text === '{}' ? '' : ','
-  return `${text.slice(0, -1)}${comma}"endpoints":${endpointsText(view, joinsAlike)}}`
+  let text = ''
+  for (const field of fields) {
+    const value =
+      field === 'endpoints'
+        ? endpointsText(view, joinsAlike)
+        : valueText(portFields[field](view))
+    text += `${text === '' ? '{' : ','}"${field}":${value}`
+  }
+  return text === '' ? '{}' : `${text}}`
 }
+
+const valueText = (value: unknown): string =>
+  typeof value === 'number' || value === null ? String(value) : JSON.stringify(value)
 
 type EndpointCondition = Omit<EndpointStatus, 'endpoint'>
 
@@ -395,7 +405,9 @@ const runsOf = ({ servicePort, listener, orders, checkOf }: PortView): readonly 
   for (const endpoint of servicePort.endpoints) {
     const key = bindText(endpoint)
     const isUnmarked =
-      orders.length === 0 && !living.has(key) && checkOf(servicePort, key) === undefined
+      orders.length === 0 &&
+      (living.size === 0 || !living.has(key)) &&
+      checkOf(servicePort, key) === undefined
     if (isUnmarked && last !== undefined && areAlike(last, endpoint))
       runs.at(-1)?.keys.push(key)
     else runs.push({ keys: [key], condition: conditionOf(endpoint, key) })
@@ -512,11 +524,11 @@ const failedReason = (error: string): string =>
 
 const vipStatus = (
   { vip, capture, binds, reason }: VipPlacement,
-  bound: ReadonlyMap<string, BindState>,
+  bound: readonly BindState[],
 ): VipStatus => {
   const captured = capture !== 'not captured' && binds.length > 0
   const now: VipState = captured
-    ? boundState(binds.map(bind => bound.get(bindText(bind))))
+    ? boundState(binds.map(bind => bound.find(one => isSameBind(one.bind, bind))))
     : { state: unbound(capture, reason), reason: '' }
   return {
     kind: vip.kind,
@@ -527,6 +539,9 @@ const vipStatus = (
     reason: [now.reason, reason].filter(text => text !== '').join('; '),
   }
 }
+
+const isSameBind = (a: Bind, b: Bind): boolean =>
+  a.port === b.port && a.address === b.address
 
 /** In a kernel mode there is a reason only where clients are refused. */
 const unbound = (capture: VipPlacement['capture'], reason: string): VipState['state'] =>
