@@ -348,7 +348,7 @@ const portLines = (
   return lines
 }
 
-export const red = (text: string): Cell => ({ text, style: 'red' })
+const red = (text: string): Cell => ({ text, style: 'red' })
 const yellow = (text: string): Cell => ({ text, style: 'yellow' })
 
 /** Routes of a sidecar are of none. */
