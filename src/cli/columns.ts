@@ -1,26 +1,22 @@
 import { styleText } from 'node:util'
+import type { Column, Style } from '../page/column.ts'
 import { visible } from './io.ts'
-
-export type Style = 'bold' | 'dim' | 'red' | 'green' | 'yellow'
 
 export interface Cell {
   readonly text: string
-  readonly style?: Style
+  readonly style?: Style | undefined
 }
 
+/** A line of a table. */
 export type Cells = readonly (string | Cell)[]
 
-/** Of a table: its name, and what it shows of an item; `now` is epoch milliseconds. */
-export type Column<T> = readonly [
-  head: string,
-  read: (item: T, now: number) => string | Cell,
-]
-
-export const headOf = <T>(columns: readonly Column<T>[]): readonly string[] =>
-  columns.map(([head]) => head)
-
+/** `now`: epoch milliseconds. */
 export const rowOf = <T>(columns: readonly Column<T>[], item: T, now: number): Cells =>
-  columns.map(([, read]) => read(item, now))
+  columns.map(({ read, style }) =>
+    style === undefined
+      ? read(item, now)
+      : { text: read(item, now), style: style(item, now) },
+  )
 
 export const styled = (
   text: string,

@@ -8,7 +8,8 @@ import {
   writeStatus,
   type StatusInput,
 } from '../../src/observe/status-document.ts'
-import { bindText } from '../../src/observe/status-service-port.ts'
+import { bindText } from '../../src/observe/port-view.ts'
+import type { EndpointRun } from '../../src/observe/status.ts'
 import type { Bind, BindState, ListenerStats } from '../../src/relay/relay.ts'
 import { loopbackKey } from '../../src/mode/hybrid-mode.ts'
 import { newCounters } from '../../src/relay/counters.ts'
@@ -168,6 +169,8 @@ t.test('a document joins snapshot, placement and listener', async t => {
           reason: '',
         },
       ],
+      state: 'paused',
+      reason: 'by order: new clients wait',
       endpointCounts: { usable: 0, all: 0 },
       endpoints: [],
       paused: { since: '1970-01-01T00:00:01.000Z', until: null },
@@ -318,7 +321,7 @@ t.test('a ServicePort tells its verdicts and source ranges', async t => {
   })
 })
 
-const all = { service: undefined, fields: undefined }
+const all = { service: undefined, fields: undefined, joinsAlike: false }
 
 const written = async (...given: Parameters<typeof writeStatus>): Promise<unknown> =>
   JSON.parse(Buffer.concat(await writeStatus(...given)).toString())
@@ -369,6 +372,7 @@ t.test('what endpoints have in common is written once, and read of each', async 
       })
       const document = buildStatusDocument(what)
       t.strictSame(await written(what, all), document)
+      t.strictSame(apart(await written(what, { ...all, joinsAlike: true })), document)
       const [counts] = document.servicePorts.map(one => one.endpointCounts)
       const [found = []] = document.servicePorts.map(one => one.endpoints)
       const usable = found.filter(one => one.eligible && one.drained === null)
@@ -377,6 +381,17 @@ t.test('what endpoints have in common is written once, and read of each', async 
   )
   await fc.assert(property, { numRuns: 200 })
 })
+
+/** With endpoints that were told together each for itself. */
+const apart = (document: unknown): unknown => {
+  const { servicePorts, ...head } = document as ReturnType<typeof build>
+  for (const port of servicePorts)
+    Object.assign(port, { endpoints: port.endpoints.flatMap(eachOf) })
+  return { ...head, servicePorts }
+}
+
+const eachOf = ({ alike = [], ...one }: EndpointRun) =>
+  [one.endpoint, ...alike].map(name => Object.assign({}, one, { endpoint: name }))
 
 const drainOf = (key: string): StatusInput['orders'][number] => ({
   kind: 'drain',
@@ -405,7 +420,11 @@ t.test('of each ServicePort there is what is asked for, and no more', async t =>
     })),
   })
   t.strictSame(
-    await written(what, { service: 'default/db', fields: ['endpoints', 'no such'] }),
+    await written(what, {
+      ...all,
+      service: 'default/db',
+      fields: ['endpoints', 'no such'],
+    }),
     { ...head, servicePorts: [{ endpoints: servicePorts[1]?.endpoints }] },
   )
 })
