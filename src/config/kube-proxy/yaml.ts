@@ -1,4 +1,4 @@
-import * as yaml from '../../util/yaml.ts'
+import * as yaml from 'yaml'
 import { printable } from '../../util/printable.ts'
 import { twinKeys, yamlDocuments } from '../../util/yaml-documents.ts'
 import type { KubeProxyConfiguration } from './configuration.ts'

@@ -2,7 +2,7 @@ import { badSource } from '../source.ts'
 import { dirname, isAbsolute, join } from 'node:path'
 import { fileFault, readBounded } from '../../util/read-text.ts'
 import { printable, show, peek } from '../../util/printable.ts'
-import { yamlDocuments } from '../../util/yaml-documents.ts'
+import { loadYaml, yamlDocuments } from '../../util/yaml-documents.ts'
 
 /** What the current context of a kubeconfig says. Paths are absolute; '' is "not given". */
 export interface Kubeconfig {
@@ -80,7 +80,7 @@ const contents = async (file: string, title: string): Promise<string> => {
 const parsed = async (text: string, title: string): Promise<unknown> => {
   try {
     // A pod has none: it goes by its account.
-    const yaml = await import('../../util/yaml.ts')
+    const yaml = await loadYaml()
     const lines = new yaml.LineCounter()
     const [document] = yamlDocuments(text, yaml, lines)
     const [fault] = document?.errors ?? []

@@ -1,7 +1,7 @@
 import { printable, peek } from '../../util/printable.ts'
 import { listFiles } from './list-files.ts'
-import type * as Yaml from '../../util/yaml.ts'
-import { twinKeys, yamlDocuments } from '../../util/yaml-documents.ts'
+import type * as Yaml from 'yaml'
+import { loadYaml, twinKeys, yamlDocuments } from '../../util/yaml-documents.ts'
 import { messageOf } from '../../util/usher-error.ts'
 import { decodeUtf8, fileFault, readRegular } from '../../util/read-text.ts'
 import type { Change } from '../../model/service.ts'
@@ -287,8 +287,7 @@ export interface RawDocument {
  * times at most.
  */
 async function* parseYaml(text: string): AsyncGenerator<RawDocument> {
-  // Loaded here because a process without manifests needs none of it.
-  const yaml = await import('../../util/yaml.ts')
+  const yaml = await loadYaml()
   const lines = new yaml.LineCounter()
   let number = 1
   try {

@@ -1,4 +1,4 @@
-import type * as Yaml from '../../util/yaml.ts'
+import type * as Yaml from 'yaml'
 import { printable } from '../../util/printable.ts'
 import { messageOf } from '../../util/usher-error.ts'
 import { twinKeys, yamlDocuments } from '../../util/yaml-documents.ts'
