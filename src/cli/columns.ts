@@ -35,11 +35,10 @@ const widest = 48
 export const columnWidths = (rows: Iterable<Cells>): readonly number[] => {
   const widths: number[] = []
   for (const row of rows)
-    for (const [column, cell] of row.entries())
-      widths[column] = Math.min(
-        widest,
-        Math.max(widths[column] ?? 0, textOf(cell).length),
-      )
+    row.forEach((cell, column) => {
+      const { length } = textOf(cell)
+      if (length > (widths[column] ?? -1)) widths[column] = Math.min(widest, length)
+    })
   return widths
 }
 
@@ -50,13 +49,14 @@ export const aligned = (
   indent: string,
   colour: boolean,
 ): string => {
-  const cells = row.map((cell, column) => {
-    const text = textOf(cell).padEnd(
-      column === row.length - 1 ? 0 : (widths[column] ?? 0),
-    )
-    return styled(text, typeof cell === 'string' ? undefined : cell.style, colour)
+  let line = indent
+  row.forEach((cell, column) => {
+    const isLast = column === row.length - 1
+    const text = isLast ? textOf(cell) : textOf(cell).padEnd(widths[column] ?? 0)
+    line += styled(text, typeof cell === 'string' ? undefined : cell.style, colour)
+    if (!isLast) line += '  '
   })
-  return `${indent}${cells.join('  ')}`.trimEnd()
+  return line.trimEnd()
 }
 
 /** A table in lines, each column as wide as it needs. */

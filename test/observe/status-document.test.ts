@@ -8,7 +8,7 @@ import {
   writeStatus,
   type StatusInput,
 } from '../../src/observe/status-document.ts'
-import { bindText } from '../../src/observe/port-view.ts'
+import { bindText, portViews, rowOf } from '../../src/observe/port-view.ts'
 import type { EndpointRun } from '../../src/observe/status.ts'
 import type { Bind, BindState, ListenerStats } from '../../src/relay/relay.ts'
 import { loopbackKey } from '../../src/mode/hybrid-mode.ts'
@@ -319,6 +319,87 @@ t.test('a ServicePort tells its verdicts and source ranges', async t => {
     verdicts: { internal: 'forward', external: 'drop', node: 'reject' },
     sourceRanges: ['192.0.2.0/24'],
   })
+})
+
+t.test('a ServicePort has one state, and the reason for it', async t => {
+  const [one, two] = [endpoint('10.0.0.1'), endpoint('10.0.0.2')]
+  const with2 = { endpoints: [one, two], internal: forward(one, two) }
+  const served = { ...with2, reachable: [one, two] }
+  const resting = (...keys: readonly string[]) => [
+    listener({
+      endpoints: keys.map(key => ({ key, active: 0, failures: 1, coolingDown: true })),
+    }),
+  ]
+  const [first, second] = ['10.0.0.1:8080', '10.0.0.2:8080'] as const
+  const order = { name: 'default/web:http', since: 1000, until: undefined }
+  const pause = { ...order, kind: 'pause', endpoint: '', reset: false } as const
+  const none = [
+    placement({ vips: [{ vip, capture: 'not captured', binds: [], reason: 'x' }] }),
+  ]
+  const cases: readonly [
+    Partial<ServicePort>,
+    Some,
+    state: string,
+    reason: string,
+    missing?: number,
+  ][] = [
+    [served, {}, 'ok', ''],
+    [{}, {}, 'no endpoints', ''],
+    [
+      { endpoints: [endpoint('10.0.0.1', notReady)] },
+      {},
+      'none usable',
+      `${first} not ready`,
+      1,
+    ],
+    [
+      served,
+      { listeners: [listener({ binds: [failed(bind)] })] },
+      'not listening',
+      '127.96.0.10:80: EACCES',
+    ],
+    [served, { listeners: [listener({ binds: [binding(bind)] })] }, 'starting', ''],
+    [served, { placements: none }, 'not captured', '127.96.0.10:80: x'],
+    [{}, { placements: none }, 'no endpoints', ''],
+    [served, { orders: [pause] }, 'paused', 'by order: new clients wait'],
+    [{ ...served, protocol: 'UDP' }, { orders: [pause] }, 'ok', ''],
+    [served, { orders: [drainOf(first)] }, 'ok', `${first} drained by order`, 1],
+    [
+      served,
+      { orders: [drainOf(first), drainOf(second)] },
+      'none usable',
+      `${first} drained by order, ${second} drained by order`,
+      2,
+    ],
+    [served, { listeners: resting(first) }, 'ok', `${first} resting after a failure`],
+    [
+      served,
+      { listeners: resting(first, second) },
+      'failing',
+      `${first} resting after a failure, ${second} resting after a failure`,
+    ],
+    [
+      { ...with2, internal: forward(one), reachable: [one] },
+      { checkOf: (_, key) => (key === second ? checkedDown : undefined) },
+      'ok',
+      `${second} down refused`,
+      1,
+    ],
+    [
+      { ...with2, internal: forward(one), reachable: [one] },
+      {},
+      'ok',
+      '1 unused by policy or hints',
+    ],
+  ]
+  for (const [port, some, state, reason, missing = 0] of cases) {
+    const what = input({ snapshots: [snapshot(servicePort(port))], ...some })
+    const [found] = buildStatusDocument(what).servicePorts
+    t.match(found, { state, reason }, `${state}: ${reason}`)
+    const [row] = Array.from(portViews(what), rowOf)
+    t.match(row, { state, reason, missing, addresses: '127.96.0.10:80' })
+    t.strictSame(row?.endpointCounts, found?.endpointCounts)
+  }
 })
 
 const all = { service: undefined, fields: undefined, joinsAlike: false }
