@@ -1,4 +1,4 @@
-import { chooseTools, headerOf } from './header.ts'
+import { headerOf } from './header.ts'
 import { measureAll, messageOfAll } from './measure-all.ts'
 import { messageOf } from './measure.ts'
 import { keepResults } from './outputs.ts'
@@ -14,6 +14,7 @@ import {
   openStage,
 } from './stage.ts'
 import type { Target } from './targets/target.ts'
+import { chooseTools } from './tools.ts'
 import type { Topology } from './topology/topology.ts'
 
 /** Starts everything, measures, prints, writes the results, and ends everything. */

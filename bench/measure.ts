@@ -1,5 +1,3 @@
-import type { Progress } from './measure-all.ts'
-import { isMainlyFor } from './plan.ts'
 import {
   type LeftOut,
   type Outcome,
@@ -9,6 +7,7 @@ import {
 import {
   type Candidate,
   groups,
+  isMainlyFor,
   type Prepared,
   type Run,
   type Scenario,
@@ -28,7 +27,8 @@ export interface Plan {
 export interface Measuring {
   readonly plan: Plan
   readonly stage: Pick<Stage, 'ready' | 'runOf' | 'release'>
-  readonly progress: Pick<Progress, 'step'>
+  /** Is told what begins, and how long that is expected to take. */
+  readonly progress: { step(what: string, expectedSeconds: number): void }
   /** Ends it early, with what there is. */
   readonly signal: AbortSignal
 }

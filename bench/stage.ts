@@ -1,6 +1,5 @@
 import { join } from 'node:path'
 import { backendsOf, type Pod, startPod } from './backends/pod.ts'
-import type { Tools } from './header.ts'
 import {
   generatorProgram,
   type HttpGenerator,
@@ -21,6 +20,7 @@ import {
 } from './services.ts'
 import type { Setup } from './setup.ts'
 import type { RunningTarget, Target } from './targets/target.ts'
+import type { Tools } from './tools.ts'
 import type { Lane, Topology } from './topology/topology.ts'
 
 /** That the bench was asked to end, or can't go on. */

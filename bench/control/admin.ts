@@ -6,21 +6,18 @@ import type { CrowdCalls } from './crowd-main.ts'
 import type { ControlOptions } from './options.ts'
 import {
   count,
-  percentiles,
-  percentilesOf,
+  percentileRows,
+  roundsOf,
   type Say,
-  scenarioOf,
   type Take,
+  told,
+  toldByRounds,
+  usherName,
 } from './record.ts'
-import {
-  closing,
-  openControlPlane,
-  unixNow,
-  type UsherProcess,
-} from './usher.ts'
+import { closing, openControlPlane, unixNow, type UsherProcess } from './usher.ts'
 import { loopbackUsher } from '../../test/support/usher-program.ts'
 import { benchProgram, callsTo, startChild } from '../process/child.ts'
-import { lower, type ScenarioRecord } from '../record/record.ts'
+import type { ScenarioRecord } from '../record/record.ts'
 
 const host = '127.0.0.1'
 const rounds = 7
@@ -170,25 +167,27 @@ const answersScenario = (
   found: readonly Answered[],
   { services }: ControlOptions,
 ): ScenarioRecord =>
-  scenarioOf(
+  toldByRounds(
     {
       name: `admin-${name.replaceAll(/[^a-z]+/g, '-').replace(/^-/, '')}`,
       group,
       title: `${name}, ${count(services)} Services`,
       about:
         'From the question until the answer is there as a whole; one after the other.',
-      metrics: [
-        lower('ms', 'Whole', 'ms', 0),
-        lower('block', 'Longest block of the loop', 'ms', 1),
-        lower('size', 'Size', 'MB', 2),
-      ],
-      limits: { ms: 300, block: 20 },
+      outcomes: roundsOf(
+        usherName,
+        found.map(({ ms, bytes, longestBlockMs: block }) => ({
+          ms,
+          block,
+          size: bytes / 1e6,
+        })),
+      ),
     },
-    found.map(({ ms, bytes, longestBlockMs: block }) => ({
-      ms,
-      block,
-      size: bytes / 1e6,
-    })),
+    [
+      ['ms', 'Whole', 'ms', 0, undefined, 300],
+      ['block', 'Longest block of the loop', 'ms', 1, undefined, 20],
+      ['size', 'Size', 'MB', 2, undefined],
+    ],
   )
 
 const healthzScenario = (
@@ -197,17 +196,17 @@ const healthzScenario = (
   tookMs: readonly number[],
 ): ScenarioRecord => {
   const answered = tookMs.filter(Number.isFinite)
-  const failed = tookMs.length - answered.length
-  return scenarioOf(
+  return told(
     {
       name: `admin-healthz-${name}`,
       group,
       title,
       about:
         'Each request has a connection of its own, from another address than the crowd has.',
-      metrics: [...percentiles, lower('failed', 'Without an answer', '', 0)],
-      limits: { p99: 50, failed: 0 },
     },
-    [{ ...percentilesOf(answered), failed }],
+    [
+      ...percentileRows(answered, 50),
+      ['failed', 'Without an answer', '', 0, tookMs.length - answered.length, 0],
+    ],
   )
 }

@@ -9,8 +9,7 @@ import { readyEndpoint } from '../../src/model/service.ts'
 import type { ServicePort, Target } from '../../src/model/snapshot.ts'
 import { systemClock as clock } from '../../src/util/clock.ts'
 import type { Endpoint } from '../services.ts'
-import { clusterService, type ClusterSnapshot } from './cluster.ts'
-import type { Subject } from './subjects.ts'
+import { clusterService, type ClusterSnapshot, type Step } from './cluster.ts'
 
 /** What is dialled; nothing else leads there. */
 const vip = { address: '10.95.0.1', port: 80 } as const
@@ -19,7 +18,7 @@ const vip = { address: '10.95.0.1', port: 80 } as const
  * Connect-time steering as `usher run` has it, in the cgroup of this process, which is led by it:
  * of one Service more than there are, that can be dialled.
  */
-export const openLed = async (cgroup: string): Promise<Subject> => {
+export const openLed = async (cgroup: string) => {
   const servers = await Promise.all(['127.0.0.2', '127.0.0.3'].map(saying))
   let failure = ''
   const steering = await new Promise<ConnectTime>(resolve => {
@@ -56,17 +55,17 @@ export const openLed = async (cgroup: string): Promise<Subject> => {
   }
   const current = () => servers.slice(turn % 2, (turn % 2) + 1)
   return {
-    sync: async (snapshot, step) => {
+    sync: async (snapshot: ClusterSnapshot, step?: Step) => {
       if (step === 'endpoint') turn += 1
       await write(snapshot, current())
-      return { work: 'partial' }
+      return { work: 'partial' } as const
     },
-    seen: async () => {
+    seen: async (): Promise<void> => {
       const who = await whoAnswers(vip)
       if (who !== current()[0]?.address)
         throw new Error(`a connect came to ${who ?? 'nobody'}`)
     },
-    dead: async (snapshot, connects) => {
+    dead: async (snapshot: ClusterSnapshot, connects: number): Promise<number> => {
       await write(snapshot, servers)
       servers[1]?.close()
       let failed = 0

@@ -1,6 +1,6 @@
 import {
+  type Goal,
   lower,
-  type Metric,
   type Outcome,
   type Sample,
   type ScenarioRecord,
@@ -15,20 +15,75 @@ export type Say = (what: string) => void
 /** Takes scenarios as they are done. */
 export type Take = (scenarios: readonly ScenarioRecord[]) => void
 
-/** How long something that was done many times took. */
-export const percentiles: readonly Metric[] = [
-  lower('p99', '99 of 100', 'ms', 1),
-  lower('p50', 'Median', 'ms', 1),
-  lower('max', 'Longest', 'ms', 1),
+/** A figure of which less is better: its value where there is one, and what it is held to. */
+export type Row = readonly [
+  name: string,
+  title: string,
+  unit: string,
+  decimals: number,
+  value: number | undefined,
+  atMost?: number | undefined,
 ]
 
-/** No figures when there is nothing: then the goal is not measured, rather than reached. */
-export const percentilesOf = (values: readonly number[]): Sample['figures'] => {
-  const [p50, p99, max] = [0.5, 0.99, 1].map(share => quantile(values, share))
-  return p50 === undefined || p99 === undefined || max === undefined
-    ? {}
-    : { p50, p99, max }
+type Own = Pick<ScenarioRecord, 'name' | 'group' | 'title'> & Partial<ScenarioRecord>
+
+/** A scenario in which one target has one set of figures. */
+export const told = (
+  own: Own,
+  rows: readonly Row[],
+  { cores, errors = {} }: Partial<Sample> = {},
+  target = usherName,
+): ScenarioRecord => {
+  const known = rows.filter(([, , , , value]) => value !== undefined)
+  const figures = Object.fromEntries(
+    known.map(([name, , , , value]) => [name, value ?? 0]),
+  )
+  return toldByRounds(
+    {
+      outcomes: [
+        { target, round: 0, sample: { figures, ...(cores && { cores }), errors } },
+      ],
+      ...own,
+    },
+    rows,
+    target,
+  )
 }
+
+/** The same without outcomes; values are of no meaning. */
+export const toldByRounds = (
+  own: Own,
+  rows: readonly Row[],
+  target = usherName,
+): ScenarioRecord => ({
+  about: '',
+  notes: [],
+  leftOut: [],
+  metrics: rows.map(([name, title, unit, decimals]) =>
+    lower(name, title, unit, decimals),
+  ),
+  goals: rows.flatMap(([metric, , , , , atMost]): readonly Goal[] =>
+    atMost === undefined ? [] : [{ target, metric, atMost }],
+  ),
+  outcomes: [],
+  ...own,
+})
+
+export const roundsOf = (
+  target: string,
+  rounds: readonly Sample['figures'][],
+): readonly Outcome[] =>
+  rounds.map((figures, round) => ({ target, round, sample: { figures, errors: {} } }))
+
+/** How long something that was done many times took; without values a goal is not measured. */
+export const percentileRows = (
+  values: readonly number[],
+  mostOfP99?: number,
+): readonly Row[] => [
+  ['p99', '99 of 100', 'ms', 1, quantile(values, 0.99), mostOfP99],
+  ['p50', 'Median', 'ms', 1, quantile(values, 0.5)],
+  ['max', 'Longest', 'ms', 1, quantile(values, 1)],
+]
 
 /** The value below which a share of all lie; undefined when there are none. */
 export const quantile = (
@@ -38,31 +93,6 @@ export const quantile = (
   const sorted = values.toSorted((a, b) => a - b)
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))]
 }
-
-export type Told = Pick<ScenarioRecord, 'name' | 'group' | 'title' | 'metrics'> & {
-  /** What the target is held to at most, by the metric's name. */
-  readonly limits?: Readonly<Record<string, number>>
-} & Partial<ScenarioRecord>
-
-/** A scenario of one target, with figures of each round. */
-export const scenarioOf = (
-  { limits = {}, ...own }: Told,
-  rounds: readonly Sample['figures'][] = [],
-  target = usherName,
-): ScenarioRecord => ({
-  about: '',
-  notes: [],
-  leftOut: [],
-  goals: Object.entries(limits).map(([metric, atMost]) => ({ target, metric, atMost })),
-  outcomes: roundsOf(target, rounds),
-  ...own,
-})
-
-export const roundsOf = (
-  target: string,
-  rounds: readonly Sample['figures'][],
-): readonly Outcome[] =>
-  rounds.map((figures, round) => ({ target, round, sample: { figures, errors: {} } }))
 
 /** `12,345`. */
 export const count = (n: number): string => n.toLocaleString('en-US')

@@ -5,11 +5,11 @@ import type { StatusDocument } from '../../src/observe/status.ts'
 import type { ControlOptions } from './options.ts'
 import {
   count,
-  percentiles,
-  percentilesOf,
+  percentileRows,
   type Say,
-  scenarioOf,
   type Take,
+  told,
+  toldByRounds,
   usherName,
 } from './record.ts'
 import {
@@ -24,12 +24,7 @@ import {
   type UsherProcess,
 } from './usher.ts'
 import { watchCpu } from '../load/load.ts'
-import {
-  lower,
-  type Outcome,
-  type Sample,
-  type ScenarioRecord,
-} from '../record/record.ts'
+import type { Outcome, ScenarioRecord } from '../record/record.ts'
 import type { Endpoint } from '../services.ts'
 import {
   endpoint,
@@ -282,51 +277,45 @@ export const startScenarios = (
   start: StartFigures,
   { services, streamingLists }: ControlOptions,
 ): readonly ScenarioRecord[] => [
-  scenarioOf({
-    name: 'start',
-    group: 'Start',
-    title: `from nothing to ${count(services)} Services served`,
-    about:
-      'From the start of the process until it listens for everything that the API server has.',
-    metrics: [
-      lower('serving', 'Start to serving', 's', 2),
-      lower('cpu', 'CPU time', 's', 1),
+  told(
+    {
+      name: 'start',
+      group: 'Start',
+      title: `from nothing to ${count(services)} Services served`,
+      about:
+        'From the start of the process until it listens for everything that the API server has.',
+      notes: [`Lists ${streamingLists ? 'streamed' : 'in pages'}.`],
+    },
+    [
+      ['serving', 'Start to serving', 's', 2, start.servingMs / 1000, 10],
+      ['cpu', 'CPU time', 's', 1, start.cpuSeconds],
     ],
-    limits: { serving: 10 },
-    notes: [`Lists ${streamingLists ? 'streamed' : 'in pages'}.`],
-    outcomes: single(
-      { serving: start.servingMs / 1000, cpu: start.cpuSeconds },
-      { cores: { others: start.othersCores } },
-    ),
-  }),
-  scenarioOf(
+    { cores: { others: start.othersCores } },
+  ),
+  told(
     {
       name: 'start-memory',
       group: 'Start',
       title: 'resident memory of both processes together',
       about: 'What they share (most of the program of Node) counts twice.',
-      metrics: [
-        lower('peak', 'Peak at the start', 'MB', 0),
-        lower('settled', 'When left alone', 'MB', 0),
-      ],
-      limits: { peak: 400 },
     },
-    [{ peak: start.peakRssBytes / 1e6, settled: start.settledRssBytes / 1e6 }],
+    [
+      ['peak', 'Peak at the start', 'MB', 0, start.peakRssBytes / 1e6, 400],
+      ['settled', 'When left alone', 'MB', 0, start.settledRssBytes / 1e6],
+    ],
   ),
-  scenarioOf(
+  told(
     {
       name: 'start-blocks',
       group: 'Start',
       title: 'the longest time for which the event loop stood still',
       about:
         'While Node loads the code nothing is served yet; after that /livez answers.',
-      metrics: [
-        lower('after', 'Afterwards', 'ms', 1),
-        lower('loading', 'Loading the code', 'ms', 1),
-      ],
-      limits: { after: 50 },
     },
-    [{ after: start.longestBlockMs, loading: start.loadingBlockMs }],
+    [
+      ['after', 'Afterwards', 'ms', 1, start.longestBlockMs, 50],
+      ['loading', 'Loading the code', 'ms', 1, start.loadingBlockMs],
+    ],
   ),
   livezScenario('start-livez', 'Start', start),
 ]
@@ -339,56 +328,57 @@ export const changeScenarios = (
   { churn, requests, complaints }: ChangeFigures,
   { changesPerSecond, seconds }: ControlOptions,
 ): readonly ScenarioRecord[] => {
-  const lost = churn.changes - churn.appliedMs.length
+  const { appliedMs, changes, syncs } = churn
+  const lost = changes - appliedMs.length
   return [
-    scenarioOf({
-      name: 'change-to-sync',
-      group: 'Changes',
-      title: `${count(changesPerSecond)} endpoint changes a second for ${seconds} s`,
-      about:
-        'From each change at the API server to the end of the sync that brought it into effect.',
-      metrics: percentiles,
-      limits: { p99: 50 },
-      notes: [
-        `${count(churn.appliedMs.length)} of ${count(churn.changes)} changes seen, taken in by ${count(churn.syncs)} syncs.`,
-        `API requests: ${count(requests.count)}, at most ${requests.peakPerSecond} within a second.`,
-        ...complaints.slice(0, mostComplaints).map(text => `MIND usher said: ${text}`),
-      ],
-      outcomes: single(percentilesOf(churn.appliedMs), {
+    told(
+      {
+        name: 'change-to-sync',
+        group: 'Changes',
+        title: `${count(changesPerSecond)} endpoint changes a second for ${seconds} s`,
+        about:
+          'From each change at the API server to the end of the sync that brought it into effect.',
+        notes: [
+          `${count(appliedMs.length)} of ${count(changes)} changes seen, taken in by ${count(syncs)} syncs.`,
+          `API requests: ${count(requests.count)}, at most ${requests.peakPerSecond} within a second.`,
+          ...complaints.slice(0, mostComplaints).map(text => `MIND usher said: ${text}`),
+        ],
+      },
+      percentileRows(appliedMs, 50),
+      {
         cores: { proxy: churn.cpuShare, others: churn.othersCores },
         errors: lost > 0 ? { 'change not seen': lost } : {},
-      }),
-    }),
-    scenarioOf({
-      name: 'change-to-connection',
-      group: 'Changes',
-      title: 'from a change to the first connection that went to the new endpoint',
-      about:
-        'One Service whose endpoint moves about once a second; each move is a round.',
-      metrics: [lower('ms', 'Change to connection', 'ms', 1)],
-      outcomes: churn.probedMs.map(probed),
-    }),
-    scenarioOf(
+      },
+    ),
+    toldByRounds(
+      {
+        name: 'change-to-connection',
+        group: 'Changes',
+        title: 'from a change to the first connection that went to the new endpoint',
+        about:
+          'One Service whose endpoint moves about once a second; each move is a round.',
+        outcomes: churn.probedMs.map(probed),
+      },
+      [['ms', 'Change to connection', 'ms', 1, undefined]],
+    ),
+    told(
       {
         name: 'changes-memory',
         group: 'Changes',
         title: 'resident memory of both processes together',
-        metrics: [
-          lower('end', 'RSS at the end', 'MB', 0),
-          lower('peak', 'Peak since the start', 'MB', 0),
-        ],
       },
-      [{ end: churn.rssBytes / 1e6, peak: churn.peakRssBytes / 1e6 }],
+      [
+        ['end', 'RSS at the end', 'MB', 0, churn.rssBytes / 1e6],
+        ['peak', 'Peak since the start', 'MB', 0, churn.peakRssBytes / 1e6],
+      ],
     ),
-    scenarioOf(
+    told(
       {
         name: 'changes-blocks',
         group: 'Changes',
         title: 'the longest time for which the event loop stood still',
-        metrics: [lower('longest', 'Longest block', 'ms', 1)],
-        limits: { longest: 50 },
       },
-      [{ longest: churn.longestBlockMs }],
+      [['longest', 'Longest block', 'ms', 1, churn.longestBlockMs, 50]],
     ),
     livezScenario('changes-livez', 'Changes', churn),
   ]
@@ -400,23 +390,15 @@ const livezScenario = (
   group: string,
   { livezMs }: Pick<Phase, 'livezMs'>,
 ): ScenarioRecord =>
-  scenarioOf(
+  told(
     {
       name,
       group,
       title: 'how long a request for /livez takes',
       about: 'So long do new connections wait for the event loop, seen from outside.',
-      metrics: percentiles,
     },
-    [percentilesOf(livezMs)],
+    percentileRows(livezMs),
   )
-
-const single = (
-  figures: Sample['figures'],
-  more: Partial<Sample>,
-): readonly Outcome[] => [
-  { target: usherName, round: 0, sample: { errors: {}, ...more, figures } },
-]
 
 const probed = (ms: number, round: number): Outcome => ({
   target: usherName,

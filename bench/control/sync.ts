@@ -2,15 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Step, steps } from './cluster.ts'
-import {
-  count,
-  percentiles,
-  percentilesOf,
-  quantile,
-  roundsOf,
-  type Say,
-  scenarioOf,
-} from './record.ts'
+import { count, percentileRows, quantile, roundsOf, type Say, told } from './record.ts'
 import type { StreamWish } from './stream.ts'
 import { kubeProxyName, nftablesName, type Part } from './subjects.ts'
 import type { SyncCalls, Wanted } from './sync-main.ts'
@@ -19,14 +11,7 @@ import { type Closers, closing } from './usher.ts'
 import { messageOf } from '../measure.ts'
 import { cgroupProblem, joining, makeCgroup, removeCgroup } from '../process/cgroup.ts'
 import { benchProgram, callsTo, type Remote, startChild } from '../process/child.ts'
-import {
-  type Goal,
-  lower,
-  type Metric,
-  type Outcome,
-  type Sample,
-  type ScenarioRecord,
-} from '../record/record.ts'
+import { type Goal, lower, type Sample, type ScenarioRecord } from '../record/record.ts'
 
 export interface SyncWish extends Wanted {
   /** How often the endpoints of one Service change, one after the other. */
@@ -202,33 +187,61 @@ const titles: Readonly<Record<Step, string>> = {
   full: 'a full sync of what is there already, as after a flush',
 }
 
-const milliseconds = (name: string, title: string): Metric => lower(name, title, 'ms', 1)
+/** A figure of all syncs of a kind: a quantile, or their mean. */
+type SyncRow = readonly [
+  name: string,
+  title: string,
+  unit: string,
+  decimals: number,
+  share: number | 'mean',
+  of: (cost: SyncCost) => number | undefined,
+]
 
-const shared: readonly Metric[] = [
-  milliseconds('wall', 'Whole'),
-  milliseconds('wall p99', 'Whole p99'),
-  milliseconds('tool', 'The tools alone'),
-  milliseconds('cpu all', 'CPU time of all'),
-  milliseconds('cpu', 'its own'),
-  milliseconds('cpu tool', "its tools'"),
-  lower('rss', "A tool's memory", 'MB', 0),
-  lower('lines', 'Lines restored', '', 0),
-  lower('tools', 'Tools run', '', 0),
-  milliseconds('seen', 'Seen by a connect'),
-  milliseconds('seen p99', 'Seen p99'),
-  lower('memory', "The kernel's memory", 'MB', 1),
+const ms = (
+  name: string,
+  title: string,
+  share: number | 'mean',
+  of: SyncRow[5],
+): SyncRow => [name, title, 'ms', 1, share, of]
+
+const ownMs = ({ wallMs, waitedMs }: SyncCost): number => wallMs - waitedMs
+
+const shared: readonly SyncRow[] = [
+  ms('wall', 'Whole', 0.5, ({ wallMs }) => wallMs),
+  ms('wall p99', 'Whole p99', 0.99, ({ wallMs }) => wallMs),
+  ms('tool', 'The tools alone', 0.5, ({ toolMs }) => toolMs),
+  // Means: of a single tool the kernel tells its CPU time to 10 ms.
+  ms('cpu all', 'CPU time of all', 'mean', ({ cpuMs, toolCpuMs }) => cpuMs + toolCpuMs),
+  ms('cpu', 'its own', 'mean', ({ cpuMs }) => cpuMs),
+  ms('cpu tool', "its tools'", 'mean', ({ toolCpuMs }) => toolCpuMs),
+  ['rss', "A tool's memory", 'MB', 0, 0.5, one => one.peakRssBytes / 1e6],
+  ['lines', 'Lines restored', '', 0, 0.5, ({ lines }) => lines],
+  ['tools', 'Tools run', '', 0, 0.5, ({ tools }) => tools],
+  ms('seen', 'Seen by a connect', 0.5, ({ seenMs }) => seenMs),
+  ms('seen p99', 'Seen p99', 0.99, ({ seenMs }) => seenMs),
+  [
+    'memory',
+    "The kernel's memory",
+    'MB',
+    1,
+    0.5,
+    ({ kernelBytes }) => kernelBytes && kernelBytes / 1e6,
+  ],
 ]
 
 /** What the figure is that counts, and how it came about. */
 const ofAll = {
-  metrics: [milliseconds('beyond', 'Beyond the tools'), ...shared],
+  rows: [
+    ms('beyond', 'Beyond the tools', 0.5, ({ wallMs, toolMs }) => wallMs - toolMs),
+    ...shared,
+  ],
   about:
     'From a snapshot to rules in the kernel. Beyond the tools is the whole time less what those that are given rules take alone: on the same input, in a second network namespace with the same rules, just after. CPU times are means of all syncs of the kind.',
 }
 const ofOne = {
-  metrics: [
-    milliseconds('own', "Usher's own"),
-    milliseconds('own p99', "Usher's own p99"),
+  rows: [
+    ms('own', "Usher's own", 0.5, ownMs),
+    ms('own p99', "Usher's own p99", 0.99, ownMs),
     ...shared,
   ],
   about:
@@ -267,86 +280,61 @@ const stepScenario = (
   wish: SyncWish,
   step: Step,
   figures: readonly SyncFigures[],
-): ScenarioRecord =>
-  scenarioOf({
+): ScenarioRecord => {
+  const { rows, about } = step === 'first' || step === 'full' ? ofAll : ofOne
+  const measured = figures.flatMap(({ name, costs }) =>
+    costs === undefined ? [] : [{ name, costs: costs[step] ?? [] }],
+  )
+  return {
     name: `${wish.part}-${step}-${wish.services}`,
     group: groupOf(wish),
     title: `${titles[step]}, ${manyOf(wish)}`,
-    ...(step === 'first' || step === 'full' ? ofAll : ofOne),
-    notes: figures.flatMap(({ name, costs }) => {
-      const works = (costs?.[step] ?? []).map(({ work }) => work)
-      const kinds = [...new Set(works)].map(
-        work => `${works.filter(one => one === work).length} ${work}`,
-      )
-      return works.length === 0 ? [] : [`${name}: ${kinds.join(', ')}.`]
-    }),
-    goals: figures.flatMap(({ name, costs }) => (costs ? goalsOf(name, step, wish) : [])),
-    outcomes: figures.flatMap(({ name, costs }) => outcomesOf(name, costs?.[step] ?? [])),
+    about,
+    metrics: rows.map(([name, title, unit, decimals]) =>
+      lower(name, title, unit, decimals),
+    ),
+    notes: measured.flatMap(({ name, costs }) => worksOf(name, costs)),
+    goals: measured.flatMap(({ name }) => goalsOf(name, step, wish)),
+    outcomes: measured.flatMap(({ name, costs }) =>
+      roundsOf(
+        name,
+        // Many changes are one round: their median and the 99th percentile are the figures.
+        costs.length < fewestForP99
+          ? costs.map(one => figuresOf(rows, [one], costs))
+          : [figuresOf(rows, costs, costs)],
+      ),
+    ),
     // What can't do the first can't do the others: to say it once is enough.
-    leftOut:
-      step === 'first'
-        ? figures
-            .filter(({ reason }) => reason !== '')
-            .map(({ name, reason: why }) => ({ name, why }))
-        : [],
-  })
-
-/** Many changes are one round: their median and the 99th percentile are the figures. */
-const outcomesOf = (name: string, all: readonly SyncCost[]): readonly Outcome[] => {
-  const cpu = cpuOf(all)
-  return roundsOf(
-    name,
-    all.length < fewestForP99
-      ? all.map(cost => ({ ...medians([cost]), ...cpu }))
-      : [{ ...medians(all), ...slowest(all), ...cpu }],
-  )
-}
-
-/** Means: of a single tool the kernel tells its CPU time to 10 ms. */
-const cpuOf = (costs: readonly SyncCost[]): Sample['figures'] => {
-  const mean = (of: (cost: SyncCost) => number): number =>
-    costs.reduce((sum, cost) => sum + of(cost), 0) / costs.length
-  return {
-    'cpu all': mean(({ cpuMs, toolCpuMs }) => cpuMs + toolCpuMs),
-    cpu: mean(({ cpuMs }) => cpuMs),
-    'cpu tool': mean(({ toolCpuMs }) => toolCpuMs),
+    leftOut: figures.flatMap(({ name, reason: why }) =>
+      step === 'first' && why !== '' ? [{ name, why }] : [],
+    ),
   }
 }
 
-const ownMs = ({ wallMs, waitedMs }: SyncCost): number => wallMs - waitedMs
+/** `mode nftables: 3 partial, 1 full.` */
+const worksOf = (name: string, costs: readonly SyncCost[]): readonly string[] => {
+  const works = costs.map(({ work }) => work)
+  const kinds = [...new Set(works)].map(
+    work => `${works.filter(one => one === work).length} ${work}`,
+  )
+  return works.length === 0 ? [] : [`${name}: ${kinds.join(', ')}.`]
+}
 
-const medians = (costs: readonly SyncCost[]): Sample['figures'] =>
-  figuresAt(costs, 0.5, {
-    own: ownMs,
-    beyond: ({ wallMs, toolMs }) => wallMs - toolMs,
-    wall: ({ wallMs }) => wallMs,
-    tool: ({ toolMs }) => toolMs,
-    rss: ({ peakRssBytes }) => peakRssBytes / 1e6,
-    lines: ({ lines }) => lines,
-    tools: ({ tools }) => tools,
-    seen: ({ seenMs }) => seenMs,
-    memory: ({ kernelBytes }) => kernelBytes && kernelBytes / 1e6,
-  })
-
-const slowest = (costs: readonly SyncCost[]): Sample['figures'] =>
-  figuresAt(costs, 0.99, {
-    'own p99': ownMs,
-    'wall p99': ({ wallMs }) => wallMs,
-    'seen p99': ({ seenMs }) => seenMs,
-  })
-
-const figuresAt = (
-  costs: readonly SyncCost[],
-  share: number,
-  figures: Readonly<Record<string, (cost: SyncCost) => number | undefined>>,
+/** Of a round; means are of all. */
+const figuresOf = (
+  rows: readonly SyncRow[],
+  round: readonly SyncCost[],
+  all: readonly SyncCost[],
 ): Sample['figures'] =>
   Object.fromEntries(
-    Object.entries(figures).flatMap(([name, of]) => {
-      const value = quantile(
-        costs.flatMap(cost => of(cost) ?? []),
-        share,
-      )
-      return value === undefined ? [] : [[name, value]]
+    rows.flatMap(([name, , , , share, of]) => {
+      const values = (share === 'mean' ? all : round).flatMap(cost => of(cost) ?? [])
+      const isTold = share !== 0.99 || round.length >= fewestForP99
+      const value =
+        share === 'mean'
+          ? values.reduce((sum, one) => sum + one, 0) / values.length
+          : quantile(values, share)
+      return value === undefined || !isTold ? [] : [[name, value]]
     }),
   )
 
@@ -360,34 +348,27 @@ const streamScenarios = (
   )
   if (streams.length === 0) return []
   const { seconds, perSecond, minSyncMs } = wish.stream
-  return [
-    scenarioOf({
-      name: `${wish.part}-stream-${wish.services}`,
-      group: groupOf(wish),
-      title: `${perSecond} endpoint changes a second for ${seconds} s, ${manyOf(wish)}`,
-      about: `From each change to the end of the sync that wrote it. Changes that come meanwhile are taken together by the next one; it waits by what the one before cost, for ${minSyncMs} ms at most (--min-sync-period). CPU time is that of the process that syncs and of its tools, nft monitor among them.`,
-      metrics: [
-        ...percentiles,
-        lower('cores', 'CPU of all', 'cores', 3),
-        lower('own cores', 'its own', 'cores', 3),
-        lower('tool cores', "its tools'", 'cores', 3),
-        lower('syncs', 'Syncs', '/s', 1),
-      ],
-      goals: streams.flatMap(({ name }) => goalsOf(name, 'stream', wish)),
-      outcomes: streams.flatMap(({ name, stream }) =>
-        roundsOf(name, [streamFigures(stream)]),
-      ),
-    }),
-  ]
+  const rowsOf = ({ appliedMs, wallMs, cpuMs, toolCpuMs, syncs }: StreamDone) =>
+    [
+      ...percentileRows(appliedMs),
+      ['cores', 'CPU of all', 'cores', 3, (cpuMs + toolCpuMs) / wallMs],
+      ['own cores', 'its own', 'cores', 3, cpuMs / wallMs],
+      ['tool cores', "its tools'", 'cores', 3, toolCpuMs / wallMs],
+      ['syncs', 'Syncs', '/s', 1, (syncs * 1000) / wallMs],
+    ] as const
+  const own = {
+    name: `${wish.part}-stream-${wish.services}`,
+    group: groupOf(wish),
+    title: `${perSecond} endpoint changes a second for ${seconds} s, ${manyOf(wish)}`,
+    about: `From each change to the end of the sync that wrote it. Changes that come meanwhile are taken together by the next one; it waits by what the one before cost, for ${minSyncMs} ms at most (--min-sync-period). CPU time is that of the process that syncs and of its tools, nft monitor among them.`,
+    goals: streams.flatMap(({ name }) => goalsOf(name, 'stream', wish)),
+  }
+  const each = streams.map(({ name, stream }) => told(own, rowsOf(stream), {}, name))
+  return each.slice(0, 1).map(first => ({
+    ...first,
+    outcomes: each.flatMap(({ outcomes }) => outcomes),
+  }))
 }
-
-const streamFigures = (done: StreamDone): Sample['figures'] => ({
-  ...percentilesOf(done.appliedMs),
-  cores: (done.cpuMs + done.toolCpuMs) / done.wallMs,
-  'own cores': done.cpuMs / done.wallMs,
-  'tool cores': done.toolCpuMs / done.wallMs,
-  syncs: (done.syncs * 1000) / done.wallMs,
-})
 
 /** Connects one after the other: what a failure costs, the next ones know. */
 const deadScenario = (
@@ -397,21 +378,21 @@ const deadScenario = (
   dead === undefined
     ? []
     : [
-        scenarioOf(
+        told(
           {
             name: `${wish.part}-dead-${wish.services}`,
             group: groupOf(wish),
             title: `one of two endpoints refuses, ${manyOf(wish)}`,
             about:
               'Connects one after the other. Nobody retries for them; where one has failed the next ones are led past it for a second.',
-            metrics: [
-              lower('failed', 'Failed', '%', 2),
-              lower('connects', 'Connects', '', 0),
-              lower('seconds', 'Within', 's', 1),
-            ],
             goals: goalsOf(name, 'dead', wish),
           },
-          [{ ...dead, failed: (dead.failed / dead.connects) * 100 }],
+          [
+            ['failed', 'Failed', '%', 2, (dead.failed / dead.connects) * 100],
+            ['connects', 'Connects', '', 0, dead.connects],
+            ['seconds', 'Within', 's', 1, dead.seconds],
+          ],
+          {},
           name,
         ),
       ]

@@ -64,6 +64,10 @@ export const ratioWithSpread = (comparison: Comparison | undefined): string => {
   return `${text} (${numberText(comparison.min)}..${numberText(comparison.max)})`
 }
 
+/** `once`, `1,234 times`. */
+export const timesText = (times: number): string =>
+  times === 1 ? 'once' : `${formatFigure(times, { decimals: 0 })} times`
+
 /** `0.45`. */
 export const coreText = (cores: number | undefined): string =>
   formatFigure(cores, { decimals: 2 })

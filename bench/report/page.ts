@@ -10,6 +10,7 @@ import {
   none,
   ratioWithSpread,
   spreadText,
+  timesText,
 } from '../record/findings.ts'
 import type { Metric, RunRecord, ScenarioRecord, TargetRecord } from '../record/record.ts'
 import {
@@ -25,54 +26,14 @@ import {
   tallyText,
   yardsticksOf,
 } from './rows.ts'
-import type { Drawing } from './svg/drawing.ts'
 import { figureText, pictureName, scenarioDrawings } from './svg/pictures.ts'
 
-/** A report as data: its contents in order, for a writer of HTML or Markdown. */
-interface Page {
-  readonly title: string
-  /** When the run was started, and how long it took. */
-  readonly when: string
-  /** The command line that repeats it. */
-  readonly command: string
-  readonly introduction: readonly Block[]
-  readonly overview: Section
-  /** How to read the charts. */
-  readonly key: readonly string[]
-  readonly groups: readonly Group[]
-  readonly appendix: Section
-}
+/* A report as data: its contents in order, for a writer of HTML or Markdown. */
 
 export interface Section {
   readonly id: string
   readonly title: string
   readonly blocks: readonly Block[]
-}
-
-/** A group of scenarios. */
-export interface Group extends Pick<Section, 'id' | 'title'> {
-  /** The file of its charts, see `pictures`. */
-  readonly picture: string
-  /** What all its scenarios are about, '' when each is about something else. */
-  readonly about: string
-  readonly scenarios: readonly ScenarioPart[]
-}
-
-export interface ScenarioPart {
-  /** By which `--only` knows it. */
-  readonly name: string
-  readonly title: string
-  /** '' where the group says it. */
-  readonly about: string
-  readonly drawings: readonly Drawing[]
-  readonly notes: readonly string[]
-  /** In full what the charts have only room to hint at. */
-  readonly troubles: readonly string[]
-  /** All figures, by which the charts were drawn. */
-  readonly tables: {
-    readonly title: string
-    readonly blocks: readonly Block[]
-  }
 }
 
 export type Block =
@@ -351,33 +312,44 @@ const ratioCell =
 /** Width that a chart is drawn for: a phone's, nearly, or half a page. */
 const chartWidth = 400
 
+export type Group = ReturnType<typeof groupParts>[number]
+
 /** Every group of scenarios: what they tell, their charts, and the tables behind them. */
-const groupParts = (record: RunRecord): readonly Group[] =>
+const groupParts = (record: RunRecord) =>
   groupsOf(record).map((group, index) => {
     const [first, ...others] = new Set(group.scenarios.map(({ about }) => about))
     const about = others.length === 0 ? (first ?? '') : ''
     return {
       id: `group-${index + 1}`,
       title: group.title,
+      /** The file of its charts, see `pictures`. */
       picture: pictureName(group),
+      /** What all its scenarios are about, '' when each is about something else. */
       about,
       scenarios: group.scenarios.map(scenario =>
-        scenarioPart(record, group, { scenario, shared: about }),
+        scenarioPart(record, group, scenario, about),
       ),
     }
   })
 
+export type ScenarioPart = ReturnType<typeof scenarioPart>
+
+/** @param shared - what the group says already */
 const scenarioPart = (
   record: RunRecord,
   group: Scenarios,
-  { scenario, shared }: { readonly scenario: ScenarioRecord; readonly shared: string },
-): ScenarioPart => ({
+  scenario: ScenarioRecord,
+  shared: string,
+) => ({
+  /** By which `--only` knows it. */
   name: scenario.name,
   title: capitalized(scenario.title),
   about: scenario.about === shared ? '' : scenario.about,
   drawings: scenarioDrawings(record, group, { scenario, width: chartWidth }),
   notes: scenario.notes,
+  /** In full what the charts have only room to hint at. */
   troubles: troubles(record, scenario),
+  /** All figures, by which the charts were drawn. */
   tables: {
     title: `All figures: ${scenario.title}`,
     blocks: [
@@ -406,9 +378,6 @@ const errorsText = (scenario: ScenarioRecord, name: string): readonly string[] =
   )
   return errors.length === 0 ? [] : [`${name} had errors: ${errors.join(', ')}`]
 }
-
-const timesText = (times: number): string =>
-  times === 1 ? 'once' : `${times.toLocaleString('en-US')} times`
 
 /** Ratios to all yardsticks in one table; without a subject or yardstick, the figures alone. */
 const overview = (record: RunRecord): readonly Block[] => {
@@ -535,12 +504,14 @@ const goals = (record: RunRecord): readonly Block[] => {
 }
 
 /** All that a report of a run tells, for a writer of HTML or Markdown. */
-export const pageOf = (record: RunRecord): Page => ({
+export const pageOf = (record: RunRecord) => ({
   title: record.title,
   when: runText(record),
+  /** The command line that repeats it. */
   command: record.command,
   introduction: introduction(record),
   overview: { id: 'overview', title: 'Overview', blocks: overview(record) },
+  /** How to read the charts. */
   key: [
     'Bar: from zero to the median of the rounds',
     'Dots: each round',

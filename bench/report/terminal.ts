@@ -13,6 +13,7 @@ import {
   ratioText,
   ratioWithSpread,
   spreadText,
+  timesText,
 } from '../record/findings.ts'
 import type { LeftOut, Metric, RunRecord, ScenarioRecord } from '../record/record.ts'
 
@@ -294,9 +295,6 @@ const troublesWith = (scenario: ScenarioRecord, target: string): string[] => [
     ([why, times]) => `${target}: RUN FAILED ${why} (${timesText(times)})`,
   ),
 ]
-
-const timesText = (times: number): string =>
-  times === 1 ? 'once' : `${formatFigure(times, { decimals: 0 })} times`
 
 /** How many goals were reached, and each that was not; empty without goals. */
 const goalSummary = (record: RunRecord): readonly string[] => {

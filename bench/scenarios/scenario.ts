@@ -1,7 +1,7 @@
 import type { HttpGenerator, LoadAnswer, Traffic } from '../load/question.ts'
 import type { Goal, Metric, Sample, TargetKind } from '../record/record.ts'
 import type { BenchService, Endpoint, StandardService } from '../services.ts'
-import type { RunningTarget } from '../targets/target.ts'
+import type { RunningTarget, Target } from '../targets/target.ts'
 import type { Lane } from '../topology/topology.ts'
 
 /** One thing to measure about every target. */
@@ -56,6 +56,16 @@ export const groups = {
 } as const
 
 export type Group = keyof typeof groups
+
+/** Whether a target tells something in that scenario that its siblings don't. */
+export const isMainlyFor = (
+  target: Pick<Target, 'name' | 'mainlyFor'>,
+  { name, group, targets }: Pick<Scenario, 'name' | 'group' | 'targets'>,
+): boolean => {
+  if (targets !== undefined) return targets.includes(target.name)
+  const { mainlyFor } = target
+  return mainlyFor === undefined || mainlyFor.includes(name) || mainlyFor.includes(group)
+}
 
 /** What a run has started on the target's node, besides the target. */
 export interface Site {

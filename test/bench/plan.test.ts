@@ -2,7 +2,8 @@ import t from 'tap'
 import { parseOptions } from '../../src/config/parse.ts'
 import { UsageError } from '../../src/config/usage-error.ts'
 import { Progress, timeText } from '../../bench/measure-all.ts'
-import { isMainlyFor, planOf } from '../../bench/plan.ts'
+import { planOf } from '../../bench/plan.ts'
+import { isMainlyFor } from '../../bench/scenarios/scenario.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 
 const plan = (...args: readonly string[]) => planOf(parseOptions('bench', args))
