@@ -59,14 +59,14 @@ const measureAll = async (
     minSyncMs: options.modeMinSync,
   }
   const none = { ...stream, seconds: 0 }
-  const rules = {
-    part: 'rules',
-    endpoints: 1,
-    changes: ruleChanges,
-    stream: none,
-  } as const
   const wishes: readonly SyncWish[] = [
-    ...vips.map(services => ({ ...rules, services })),
+    ...vips.map(services => ({
+      part: 'rules' as const,
+      services,
+      endpoints: 1,
+      changes: ruleChanges,
+      stream: none,
+    })),
     ...modeServices.map(services => ({
       part: 'modes' as const,
       services,

@@ -132,11 +132,11 @@ export class Stage {
       name: standard,
     },
   ): Promise<RunningTarget> {
-    const { topology, backendsOf, signal, pin } = this.#parts
+    const { topology, signal, pin } = this.#parts
     signal.throwIfAborted()
     const lane = this.#lanes.get(target) ?? (await topology.lane())
     this.#lanes.set(target, lane)
-    const backends = backendsOf(lane)
+    const backends = this.#parts.backendsOf(lane)
     const site = await scenario.site?.(lane, this.#parts.workDir)
     const services =
       site?.services ?? scenario.services?.(backends) ?? allStandard(backends)

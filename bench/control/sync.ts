@@ -338,6 +338,15 @@ const figuresOf = (
     }),
   )
 
+const streamRows = ({ appliedMs, wallMs, cpuMs, toolCpuMs, syncs }: StreamDone) =>
+  [
+    ...percentileRows(appliedMs),
+    ['cores', 'CPU of all', 'cores', 3, (cpuMs + toolCpuMs) / wallMs],
+    ['own cores', 'its own', 'cores', 3, cpuMs / wallMs],
+    ['tool cores', "its tools'", 'cores', 3, toolCpuMs / wallMs],
+    ['syncs', 'Syncs', '/s', 1, (syncs * 1000) / wallMs],
+  ] as const
+
 /** Endpoints that change all the time; none where that was not measured. */
 const streamScenarios = (
   wish: SyncWish,
@@ -348,14 +357,6 @@ const streamScenarios = (
   )
   if (streams.length === 0) return []
   const { seconds, perSecond, minSyncMs } = wish.stream
-  const rowsOf = ({ appliedMs, wallMs, cpuMs, toolCpuMs, syncs }: StreamDone) =>
-    [
-      ...percentileRows(appliedMs),
-      ['cores', 'CPU of all', 'cores', 3, (cpuMs + toolCpuMs) / wallMs],
-      ['own cores', 'its own', 'cores', 3, cpuMs / wallMs],
-      ['tool cores', "its tools'", 'cores', 3, toolCpuMs / wallMs],
-      ['syncs', 'Syncs', '/s', 1, (syncs * 1000) / wallMs],
-    ] as const
   const own = {
     name: `${wish.part}-stream-${wish.services}`,
     group: groupOf(wish),
@@ -363,11 +364,11 @@ const streamScenarios = (
     about: `From each change to the end of the sync that wrote it. Changes that come meanwhile are taken together by the next one; it waits by what the one before cost, for ${minSyncMs} ms at most (--min-sync-period). CPU time is that of the process that syncs and of its tools, nft monitor among them.`,
     goals: streams.flatMap(({ name }) => goalsOf(name, 'stream', wish)),
   }
-  const each = streams.map(({ name, stream }) => told(own, rowsOf(stream), {}, name))
-  return each.slice(0, 1).map(first => ({
-    ...first,
-    outcomes: each.flatMap(({ outcomes }) => outcomes),
-  }))
+  const each = streams.map(({ name, stream }) => told(own, streamRows(stream), {}, name))
+  const [first] = each
+  return first === undefined
+    ? []
+    : [{ ...first, outcomes: each.flatMap(({ outcomes }) => outcomes) }]
 }
 
 /** Connects one after the other: what a failure costs, the next ones know. */
