@@ -8,6 +8,7 @@ interface LockedPackage {
   readonly version: string
   readonly dev?: boolean
   readonly devOptional?: boolean
+  readonly optionalDependencies?: Readonly<Record<string, string>>
 }
 
 export interface Lock {
@@ -20,7 +21,18 @@ export const readLock = async (): Promise<Lock> =>
 /** Packages that run Usher, as `npm ci --omit=dev` would have them, by their folders below the top. */
 export const productionPackages = ({
   packages,
-}: Lock): readonly [string, LockedPackage][] =>
-  Object.entries(packages).filter(
-    ([path, { dev, devOptional }]) => path !== '' && dev !== true && devOptional !== true,
+}: Lock): readonly [string, LockedPackage][] => {
+  const all = Object.entries(packages).filter(([path]) => path !== '')
+  const isForDevelopers = ({ dev, devOptional }: LockedPackage): boolean =>
+    dev === true || devOptional === true
+  // npm does not mark them: the compiler's binaries, one for each platform.
+  const partsOfThose = new Set(
+    all.flatMap(([, one]) =>
+      isForDevelopers(one) ? Object.keys(one.optionalDependencies ?? {}) : [],
+    ),
   )
+  return all.filter(
+    ([path, one]) =>
+      !isForDevelopers(one) && !partsOfThose.has(path.replace('node_modules/', '')),
+  )
+}

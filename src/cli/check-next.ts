@@ -120,7 +120,7 @@ export const nextOfNode = ({
   if (beside !== undefined)
     return [
       line('usher', 'run', ...source, ...toInspect),
-      `looks, beside the proxy in ${beside.mode} mode that serves this node; to replace that, end it first`,
+      `looks, beside ${beside.mode === '' ? 'a program on port 10249 that does not answer' : `the proxy in ${beside.mode} mode that serves this node`}; to replace that, end it first`,
     ]
   const denied = [...findings.modes, ...findings.captures].some(
     ({ usable, detail }) => !usable && permissionAdvice(detail) !== '',

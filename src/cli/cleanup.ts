@@ -29,8 +29,9 @@ export const cleanup = async (
     if (holder !== '' && !dryRun) return 1
     const proxy = holder === '' ? await proxyBeside(io) : undefined
     if (proxy?.usher === 'draining') return 1
-    // It may have the port by which a kube-proxy would be known.
-    const mayHide = !onlyUsher && proxy?.usher === 'serving'
+    // It may have the port by which a kube-proxy would be known, or be one.
+    const isSilent = proxy?.mode === ''
+    const mayHide = !onlyUsher && (proxy?.usher === 'serving' || isSilent)
     const isOther = onlyUsher || proxy !== undefined
     const mode = onlyUsher || mayHide ? undefined : proxy?.mode
     const kinds = [
@@ -39,7 +40,7 @@ export const cleanup = async (
     ]
     const removed = await cleanUp(kinds, { dryRun })
     const outcome = mayHide ? await withKept(removed) : removed
-    if (mayHide) io.err(hiding)
+    if (mayHide) io.err(isSilent ? silent : hiding)
     print(outcome, dryRun, io)
     const { stayed, hidden } = outcome
     return stayed.length + hidden.length === 0 && holder === '' ? 0 : 1
@@ -52,6 +53,11 @@ const hiding =
   'usher cleanup: an Usher without rules answers on port 10249, where a kube-proxy that runs here ' +
   'would: what may be of one stays. End that Usher, or give it another --metrics-bind-address, and ' +
   'run this again; or say --only-usher, if it is to stay\n'
+
+const silent =
+  'usher cleanup: a program has port 10249, where a kube-proxy is known by its answer, and has not ' +
+  'answered for 10 s: what may be of a kube-proxy stays. Run this again when the node is less busy or that ' +
+  'program has ended; or say --only-usher\n'
 
 /** With all that stays because a kube-proxy may have it that can't be seen. */
 const withKept = async (outcome: Outcome): Promise<Outcome> => {
@@ -136,7 +142,7 @@ export const proxyBeside = async (
 }
 
 const printProxy = ({ mode, usher }: NodeProxy, io: Io): void => {
-  if (usher === undefined)
+  if (usher === undefined && mode !== '')
     io.out(`a proxy in mode ${mode} serves this node: what is its own stays\n`)
   if (usher === 'draining')
     io.err(

@@ -53,7 +53,7 @@ t.test('root with all its powers: another user, one capability, no others', asyn
     ],
     reason: '',
   })
-  t.match(calls[0]?.join(' '), / test -r \S+data-plane\.ts -a -x \S+$/)
+  t.match(calls[0]?.join(' '), / test -r \S+data-plane\.js -a -x \S+$/)
 })
 
 t.test('an ordinary user keeps nothing, and needs no reason', async t => {
@@ -97,7 +97,7 @@ t.test('what another user may not read is run by root, and that is said', async 
   t.equal(calls.length, 2)
   t.notMatch(command.join(' '), 'reuid')
   t.match(command.join(' '), '--bounding-set=-all')
-  t.match(reason, /^user 2071510256 may not read \S+data-plane\.ts, or not run /)
+  t.match(reason, /^user 2071510256 may not read \S+data-plane\.js, or not run /)
 })
 
 t.test('without setpriv, root is told and an ordinary user is not', async t => {

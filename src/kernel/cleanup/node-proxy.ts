@@ -5,7 +5,10 @@ import { text } from 'node:stream/consumers'
 export interface NodeProxy {
   /** Undefined when it is not one. One that drains has let go of its rules. */
   readonly usher?: 'draining' | 'serving'
-  /** `iptables`, `ipvs`, `nftables` or `userspace`. */
+  /**
+   * `iptables`, `ipvs`, `nftables` or `userspace`; '' of a program that has the port and has not
+   * answered in time, as a kube-proxy on a busy node may not.
+   */
   readonly mode: string
 }
 
@@ -13,7 +16,8 @@ export interface NodeProxy {
 const hosts = ['127.0.0.1', '::1'] as const
 const port = 10_249
 const modes = /^(?:iptables|ipvs|nftables|userspace)$/
-const answerMs = 1000
+/** A busy node takes seconds; where nothing listens, that is known at once. */
+const answerMs = 10_000
 /** A status of Usher's may be long; its beginning is enough. */
 const mostBytes = 256
 
@@ -23,22 +27,29 @@ const mostBytes = 256
  */
 export const findNodeProxy = async (): Promise<NodeProxy | undefined> => {
   for (const host of hosts) {
-    const mode = (await ask(host, '/proxyMode'))?.trim() ?? ''
+    const answer = await ask(host, '/proxyMode')
+    if (answer === 'silence') return { mode: '' }
+    const mode = answer.text.trim()
     if (!modes.test(mode)) continue
     const status = await ask(host, '/status')
-    if (status === undefined) return { mode }
-    return { mode, usher: status.includes('"draining":true') ? 'draining' : 'serving' }
+    if (status === 'silence' || status.text === '') return { mode }
+    const isDraining = status.text.includes('"draining":true')
+    return { mode, usher: isDraining ? 'draining' : 'serving' }
   }
   return undefined
 }
 
-/** The beginning of what is answered with 200. */
-const ask = (host: string, path: string): Promise<string | undefined> =>
+/** The beginning of what is answered with 200; '' when there is nobody, or another answer. */
+const ask = (
+  host: string,
+  path: string,
+): Promise<{ readonly text: string } | 'silence'> =>
   new Promise(resolve => {
-    const nothing = (): void => resolve(undefined)
     const signal = AbortSignal.timeout(answerMs)
+    const nothing = (): void => resolve(signal.aborted ? 'silence' : { text: '' })
     const request = get({ host, port, path, agent: false, signal }, response => {
-      if (response.statusCode === 200) text(shortened(response)).then(resolve, nothing)
+      if (response.statusCode === 200)
+        text(shortened(response)).then(found => resolve({ text: found }), nothing)
       else nothing()
       response.once('close', () => request.destroy())
     })

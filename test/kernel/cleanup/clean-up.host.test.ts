@@ -174,12 +174,16 @@ const leadNftables = async (ns: Netns, keys: readonly string[]): Promise<void> =
 }
 
 /** Somebody who answers on the port where proxies say their mode. */
-const pretendProxy = (ns: Netns, answers: object): Promise<() => Promise<void>> =>
+const pretendProxy = (
+  ns: Netns,
+  answers: object,
+  afterMs = 0,
+): Promise<() => Promise<void>> =>
   runningIn(ns, [
     '-e',
     `require('http').createServer((request, response) => {
       const body = ${JSON.stringify(answers)}[request.url]
-      response.writeHead(body === undefined ? 404 : 200).end(body)
+      setTimeout(() => response.writeHead(body === undefined ? 404 : 200).end(body), ${afterMs})
     }).listen(10249, '127.0.0.1', () => console.log(1))`,
   ])
 
@@ -208,6 +212,31 @@ t.test('of a kube-proxy that runs what is of its mode stays', options, async t =
     t.notMatch(left, /KUBE-USHER-|usher0/)
     await end()
   }
+})
+
+t.test('a kube-proxy on a busy node keeps what is its own', options, async t => {
+  const ns = await makeNetns('cl')
+  await leaveSome(ns)
+  const rules = iptablesMode(families.iptables)
+  await ns.run('iptables-nft-restore', ['--noflush'], { input: rules + usherRules })
+  const slow = await pretendProxy(ns, { '/proxyMode': 'iptables' }, 3000)
+  t.match(await usherIn(ns, ['cleanup']), {
+    code: 0,
+    out: 'a proxy in mode iptables serves this node: what is its own stays\n',
+  })
+  t.match(await photograph(ns), 'chain KUBE-SERVICES')
+  await slow()
+
+  const hung = await pretendProxy(ns, { '/proxyMode': 'iptables' }, 60_000)
+  const { code, err } = await usherIn(ns, ['cleanup'])
+  t.equal(code, 1)
+  t.match(err, 'has not answered for 10 s: what may be of a kube-proxy stays')
+  t.match(err, "it may be a kube-proxy's that can't be seen")
+  t.match(await photograph(ns), 'chain KUBE-SERVICES')
+  await hung()
+
+  const { out } = await usherIn(ns, ['cleanup'])
+  t.match(out, 'chain KUBE-SERVICES', 'nobody is there: it goes')
 })
 
 t.test('an Usher that ends is waited for, and is no other proxy', options, async t => {
