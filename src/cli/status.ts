@@ -337,7 +337,7 @@ const portLines = (
     ...optionsText(port).map(text => `  ${text}`),
     ...(port.sourceRanges === null ? [] : [`  ${ranges(port.sourceRanges)}`]),
     ...vips.map(row => aligned(row, widths.vips, '  ', colour)),
-    ...endpoints.flatMap(row => endpointLines(row, widths.endpoints, colour)),
+    ...endpoints.map(row => endpointText(row, widths.endpoints, colour)),
   ]
   const paused = pausedText(port, now)
   if (paused !== '') lines.push(`  ${styled(visible(paused), 'yellow', colour)}`)
@@ -423,19 +423,20 @@ const cellsOf = ({ cells, alike }: EndpointRow): readonly Cells[] =>
 
 const longer = (a: string, b: string): string => (b.length > a.length ? b : a)
 
-/** Most of 100 000 are alike: what follows the name is made once. */
-const endpointLines = (
+/** A line of each. Most of 100 000 are alike: what follows the name is made once. */
+const endpointText = (
   { cells, alike }: EndpointRow,
   widths: readonly number[],
   colour: boolean,
-): readonly string[] => {
-  const line = aligned(cells, widths, '  ', colour)
-  if (alike.length === 0) return [line]
+): string => {
+  let text = aligned(cells, widths, '  ', colour)
+  if (alike.length === 0) return text
   const [arrow = '', , ...rest] = cells
   const [first = 0, width = 0, ...others] = widths
-  const start = `${aligned([arrow], [first], '  ', colour)}  `
+  const start = `\n${aligned([arrow], [first], '  ', colour)}  `
   const end = aligned(rest, others, '  ', colour)
-  return [line, ...alike.map(name => start + name.padEnd(width) + end)]
+  for (const name of alike) text += start + name.padEnd(width) + end
+  return text
 }
 
 /** `counted`: there are figures of what went there. `now` is epoch milliseconds. */
