@@ -20,7 +20,7 @@ import {
   schemasOf,
   shown,
 } from '../options/option.ts'
-import { entryForm, readEntry } from './client-list.ts'
+import { entryForm, readEntry } from './list-files.ts'
 import { plainName } from './dns/dns-message.ts'
 import { listenForm, readListen, readTarget, targetForm } from './route-address.ts'
 

@@ -5,11 +5,16 @@ import { firstFew, printable } from '../../util/printable.ts'
 import { messageOf } from '../../util/usher-error.ts'
 import { Poller, steady } from '../../util/watched-file.ts'
 import type { Source, SourceSink, SourceStatus } from '../source.ts'
-import { faultText, placeOf, readRoutes, readRoutesText } from './read-routes.ts'
+import {
+  faultText,
+  placeOf,
+  readRoutes,
+  readRoutesText,
+  type FileFault,
+} from './read-routes.ts'
 import type { ListFiles } from './list-files.ts'
 import { RouteSource, type RouteSourceOptions } from './route-source.ts'
 import type { Route } from './route.ts'
-import type { FileFault } from './routes-yaml.ts'
 
 export interface WatchedRoutesOptions extends Omit<RouteSourceOptions, 'routes'> {
   readonly lists: ListFiles
