@@ -20,18 +20,18 @@ export class Progress {
   readonly #expected: number
   #done = 0
 
-  /** @param expectedSeconds - a first guess at the whole, corrected by how it goes */
-  constructor(expectedSeconds: number, screen: Screen, clock: Clock) {
+  /** @param seconds - a first guess at the whole, corrected by how it goes */
+  constructor(seconds: number, screen: Screen, clock: Clock) {
     this.#screen = screen
     this.#clock = clock
     this.#startedAt = clock.now()
-    this.#expected = expectedSeconds
+    this.#expected = seconds
   }
 
   /** Says what begins now, and books what it is expected to take. */
-  step(what: string, expectedSeconds: number): void {
+  step(what: string, seconds: number): void {
     const text = `${what}, ${timeText(this.#secondsLeft())} left`
-    this.#done += expectedSeconds
+    this.#done += seconds
     this.#screen.write(this.#screen.isTTY ? `\r\u001B[K${text}` : `${text}\n`)
   }
 

@@ -11,7 +11,7 @@ import { usherTarget } from './targets/usher.ts'
 import type { Topology } from './topology/topology.ts'
 
 /** What `--quick` compares: one capture stands for all, the floor is left out. */
-const quickTargets = [
+const quickTargets = new Set([
   'direct',
   'usher',
   'usher-linux',
@@ -22,7 +22,7 @@ const quickTargets = [
   'haproxy',
   'haproxy-copy',
   'nginx',
-]
+])
 
 const rounds = { quick: 3, full: 5 } as const
 /** wrk measures whole seconds. */
@@ -89,9 +89,7 @@ const targetsOf = (
       inEverything,
     )
   return [
-    ...(quick
-      ? allTargets.filter(({ name }) => quickTargets.includes(name))
-      : allTargets),
+    ...(quick ? allTargets.filter(({ name }) => quickTargets.has(name)) : allTargets),
     ...given,
   ].filter(one => chosen.some(scenario => isMainlyFor(one, scenario)))
 }

@@ -2,7 +2,15 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Step, steps } from './cluster.ts'
-import { count, percentileRows, quantile, roundsOf, type Say, told } from './record.ts'
+import {
+  count,
+  percentileRows,
+  quantile,
+  roundsOf,
+  type Row,
+  type Say,
+  told,
+} from './record.ts'
 import type { StreamWish } from './stream.ts'
 import { kubeProxyName, nftablesName, type Part } from './subjects.ts'
 import type { SyncCalls, Wanted } from './sync-main.ts'
@@ -348,14 +356,6 @@ const streamScenarios = (
   )
   if (streams.length === 0) return []
   const { seconds, perSecond, minSyncMs } = wish.stream
-  const rowsOf = ({ appliedMs, wallMs, cpuMs, toolCpuMs, syncs }: StreamDone) =>
-    [
-      ...percentileRows(appliedMs),
-      ['cores', 'CPU of all', 'cores', 3, (cpuMs + toolCpuMs) / wallMs],
-      ['own cores', 'its own', 'cores', 3, cpuMs / wallMs],
-      ['tool cores', "its tools'", 'cores', 3, toolCpuMs / wallMs],
-      ['syncs', 'Syncs', '/s', 1, (syncs * 1000) / wallMs],
-    ] as const
   const own = {
     name: `${wish.part}-stream-${wish.services}`,
     group: groupOf(wish),
@@ -363,12 +363,18 @@ const streamScenarios = (
     about: `From each change to the end of the sync that wrote it. Changes that come meanwhile are taken together by the next one; it waits by what the one before cost, for ${minSyncMs} ms at most (--min-sync-period). CPU time is that of the process that syncs and of its tools, nft monitor among them.`,
     goals: streams.flatMap(({ name }) => goalsOf(name, 'stream', wish)),
   }
-  const each = streams.map(({ name, stream }) => told(own, rowsOf(stream), {}, name))
-  return each.slice(0, 1).map(first => ({
-    ...first,
-    outcomes: each.flatMap(({ outcomes }) => outcomes),
-  }))
+  const each = streams.map(({ name, stream }) => told(own, streamRows(stream), {}, name))
+  const outcomes = each.flatMap(one => one.outcomes)
+  return each.slice(0, 1).map(first => Object.assign(first, { outcomes }))
 }
+
+const streamRows = (done: StreamDone): readonly Row[] => [
+  ...percentileRows(done.appliedMs),
+  ['cores', 'CPU of all', 'cores', 3, (done.cpuMs + done.toolCpuMs) / done.wallMs],
+  ['own cores', 'its own', 'cores', 3, done.cpuMs / done.wallMs],
+  ['tool cores', "its tools'", 'cores', 3, done.toolCpuMs / done.wallMs],
+  ['syncs', 'Syncs', '/s', 1, (done.syncs * 1000) / done.wallMs],
+]
 
 /** Connects one after the other: what a failure costs, the next ones know. */
 const deadScenario = (

@@ -117,7 +117,7 @@ const probed = (
 const mark = 'usher-bench:'
 
 /** Has wrk(1) ask as our own generator does, and print what it found on one line. */
-export const wrkScript = (close: boolean): string => `
+const wrkScript = (close: boolean): string => `
 wrk.headers["Host"] = "${requestHost}"
 ${close ? 'wrk.headers["Connection"] = "close"' : ''}
 done = function(summary, latency)

@@ -140,17 +140,15 @@ const checkAptGet = async (run: RunTool): Promise<void> => {
 }
 
 const installEach = async (
-  packages: readonly string[],
+  names: readonly string[],
   say: (line: string) => void,
   run: RunTool,
   signal: AbortSignal,
 ): Promise<void> => {
-  say(`Installing ${packages.join(', ')}.`)
+  say(`Installing ${names.join(', ')}.`)
   // Packages may be in lists that are there already.
-  await tell(say, 'Lists of packages are as old as they were', () =>
-    aptGet(run, ['update']),
-  )
-  for (const name of packages) {
+  await tell(say, 'Lists of names are as old as they were', () => aptGet(run, ['update']))
+  for (const name of names) {
     signal.throwIfAborted()
     await tell(say, `${name} is left out`, async () => {
       await aptGet(run, ['install', '--no-install-recommends', name])

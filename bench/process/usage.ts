@@ -76,7 +76,7 @@ const processIds = (): readonly number[] => {
 }
 
 /** CPU time used by all processes of the machine since it started. */
-export const machineCpuSeconds = (): number => {
+const machineCpuSeconds = (): number => {
   let milliseconds = 0
   for (const { times } of cpus()) milliseconds += times.user + times.nice + times.sys
   return milliseconds / 1000

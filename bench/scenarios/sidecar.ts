@@ -22,7 +22,7 @@ import type { Lane } from '../topology/topology.ts'
 /* Beside an application, when its servers fail or change. */
 
 /** What clients dial. */
-export const service = 'db'
+const service = 'db'
 
 /** Sessions that had no answer, or none in time. */
 export const failedClients = lower('failed', 'Failed clients', '', 0)

@@ -37,7 +37,7 @@ export const planLane = (n: number, pods: number): LanePlan => {
     client: linkAt(`172.16.${n}`),
     pods: Array.from({ length: pods }, (_, pod) => linkAt(`172.${17 + pod}.${n}`)),
     clusterCidr: `10.${n}.0.0/16`,
-    clusterIp: index => clusterIp(n, index),
+    clusterIp: index => clusterIpOf(n, index),
   }
 }
 
@@ -49,7 +49,7 @@ const linkAt = (prefix: string): Link => ({
 })
 
 /** The first 256 of the range stay unused, as do its last. */
-const clusterIp = (lane: number, index: number): string => {
+const clusterIpOf = (lane: number, index: number): string => {
   if (!Number.isInteger(index) || index < 0 || index >= clusterIps)
     throw new RangeError(`ClusterIP ${index}: there are ${clusterIps}, from 0`)
   const host = 256 + index

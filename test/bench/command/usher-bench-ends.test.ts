@@ -45,7 +45,11 @@ t.test('Ctrl-C does not wait for the end of a window', async t => {
 })
 
 const parts = [
-  { part: 'generator', program: 'bench-load-main.js', words: 'the load generator has ended' },
+  {
+    part: 'generator',
+    program: 'bench-load-main.js',
+    words: 'the load generator has ended',
+  },
   {
     part: 'backend',
     program: 'bench-backends-main.js',
