@@ -28,7 +28,7 @@ FROM ${NODE_IMAGE} AS dependencies
 WORKDIR /usher
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci --omit=dev --omit=peer --ignore-scripts \
-  && rm -rf node_modules/typescript node_modules/.bin/ts* \
+  && rm -rf node_modules/typescript node_modules/@typescript node_modules/.bin/ts* \
   && find node_modules \( -name '*.map' -o -name '*.d.ts' -o -name '*.d.cts' -o -name '*.d.mts' \) -delete
 
 # What both images have.

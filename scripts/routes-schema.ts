@@ -1,7 +1,7 @@
 import { toJsonSchema } from '@valibot/to-json-schema'
 import * as v from 'valibot'
 import { checkFields } from '../src/health/check-option.ts'
-import { exampleOf, flagName } from '../src/source/options/option-text.ts'
+import { exampleOf, flagName } from '../src/source/options/option.ts'
 import { styled } from './styled.ts'
 import { fileShape, routeOptions, routeShape } from '../src/source/routes/route-fields.ts'
 

@@ -346,6 +346,15 @@ const figuresOf = (
     }),
   )
 
+const streamRows = ({ appliedMs, wallMs, cpuMs, toolCpuMs, syncs }: StreamDone) =>
+  [
+    ...percentileRows(appliedMs),
+    ['cores', 'CPU of all', 'cores', 3, (cpuMs + toolCpuMs) / wallMs],
+    ['own cores', 'its own', 'cores', 3, cpuMs / wallMs],
+    ['tool cores', "its tools'", 'cores', 3, toolCpuMs / wallMs],
+    ['syncs', 'Syncs', '/s', 1, (syncs * 1000) / wallMs],
+  ] as const
+
 /** Endpoints that change all the time; none where that was not measured. */
 const streamScenarios = (
   wish: SyncWish,

@@ -26,11 +26,13 @@ const unneeded = [
 
 const isNeeded = (file: string): boolean => !unneeded.some(pattern => pattern.test(file))
 
+/** Not to measure with, nor to find the source by. */
+const isForUse = (file: string): boolean => !/\/bench[^/]*$|\.map$/.test(file)
+
 const copyProgram = async (lib: string): Promise<void> => {
   await mkdir(lib, { recursive: true })
   await cp(join(top, 'package.json'), join(lib, 'package.json'))
-  const filter = (file: string): boolean => !/\/bench[^/]*$|\.map$/.test(file)
-  await cp(join(top, 'dist'), join(lib, 'dist'), { recursive: true, filter })
+  await cp(join(top, 'dist'), join(lib, 'dist'), { recursive: true, filter: isForUse })
   const examples = 'deploy/examples' // `usher demo` has its Services from there.
   await cp(join(top, examples), join(lib, examples), { recursive: true })
   for (const [path] of productionPackages(await readLock())) {

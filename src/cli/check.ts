@@ -14,10 +14,11 @@ import { ownProcess } from '../proxy/own-process.ts'
 import { openFileLimit } from '../relay/fd-limit.ts'
 import type { ChosenRelay } from '../relay/make-relay.ts'
 import { listFiles } from '../source/manifests/list-files.ts'
-import { type ManifestSet, FirstSight } from '../source/manifests/manifest-set.ts'
+import { type ManifestSet, FirstSight } from '../source/manifests/read-manifests.ts'
 import { readApart } from '../source/manifests/read-apart.ts'
 import { systemClock } from '../util/clock.ts'
-import { styled, type Style } from './columns.ts'
+import { styled } from './columns.ts'
+import type { Style } from '../page/column.ts'
 import {
   type Lack,
   lacking,

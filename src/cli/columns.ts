@@ -1,26 +1,22 @@
 import { styleText } from 'node:util'
+import type { Column, Style } from '../page/column.ts'
 import { visible } from './io.ts'
-
-export type Style = 'bold' | 'dim' | 'red' | 'green' | 'yellow'
 
 export interface Cell {
   readonly text: string
-  readonly style?: Style
+  readonly style?: Style | undefined
 }
 
+/** A line of a table. */
 export type Cells = readonly (string | Cell)[]
 
-/** Of a table: its name, and what it shows of an item; `now` is epoch milliseconds. */
-export type Column<T> = readonly [
-  head: string,
-  read: (item: T, now: number) => string | Cell,
-]
-
-export const headOf = <T>(columns: readonly Column<T>[]): readonly string[] =>
-  columns.map(([head]) => head)
-
+/** `now`: epoch milliseconds. */
 export const rowOf = <T>(columns: readonly Column<T>[], item: T, now: number): Cells =>
-  columns.map(([, read]) => read(item, now))
+  columns.map(({ read, style }) =>
+    style === undefined
+      ? read(item, now)
+      : { text: read(item, now), style: style(item, now) },
+  )
 
 export const styled = (
   text: string,
@@ -39,11 +35,10 @@ const widest = 48
 export const columnWidths = (rows: Iterable<Cells>): readonly number[] => {
   const widths: number[] = []
   for (const row of rows)
-    for (const [column, cell] of row.entries())
-      widths[column] = Math.min(
-        widest,
-        Math.max(widths[column] ?? 0, textOf(cell).length),
-      )
+    row.forEach((cell, column) => {
+      const { length } = textOf(cell)
+      if (length > (widths[column] ?? -1)) widths[column] = Math.min(widest, length)
+    })
   return widths
 }
 
@@ -54,13 +49,14 @@ export const aligned = (
   indent: string,
   colour: boolean,
 ): string => {
-  const cells = row.map((cell, column) => {
-    const text = textOf(cell).padEnd(
-      column === row.length - 1 ? 0 : (widths[column] ?? 0),
-    )
-    return styled(text, typeof cell === 'string' ? undefined : cell.style, colour)
+  let line = indent
+  row.forEach((cell, column) => {
+    const isLast = column === row.length - 1
+    const text = isLast ? textOf(cell) : textOf(cell).padEnd(widths[column] ?? 0)
+    line += styled(text, typeof cell === 'string' ? undefined : cell.style, colour)
+    if (!isLast) line += '  '
   })
-  return `${indent}${cells.join('  ')}`.trimEnd()
+  return line.trimEnd()
 }
 
 /** A table in lines, each column as wide as it needs. */

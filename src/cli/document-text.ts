@@ -1,3 +1,4 @@
+import { loadYaml } from '../util/yaml-documents.ts'
 import { visible } from './io.ts'
 
 // What `-o json` and `-o yaml` print: names and messages come from files and servers, and a
@@ -9,9 +10,8 @@ const unsafe = /[\u007F-\u009F\u202A-\u202E\u2066-\u2069]/g
 export const jsonText = (document: unknown, indent?: number): string =>
   JSON.stringify(document, null, indent).replaceAll(unsafe, visible)
 
-/** The library is loaded when it is needed: its files take longer than most commands. */
 export const yamlText = async (object: unknown): Promise<string> => {
-  const { Document, visit } = await import('yaml')
+  const { Document, visit } = await loadYaml()
   const document = new Document(object)
   visit(document, {
     // Only in double quotes are there escapes.

@@ -5,8 +5,10 @@ import {
   endpointsShape,
   type ListedPort,
   listedShape,
+  listenersShape,
   type StatusOf,
 } from '../observe/status.ts'
+import { routeName } from '../page/service-words.ts'
 import { suggest } from '../util/suggest.ts'
 import { UsherError } from '../util/usher-error.ts'
 import { askCommand, askPorts, exitCodeOf } from './ask-usher.ts'
@@ -16,7 +18,6 @@ import {
   kindNames,
   type Listing,
   listings,
-  routeName,
   emptyReason,
   type Item,
 } from './listings.ts'
@@ -72,14 +73,18 @@ const wantedOf = ({
   return { kind, names: [...name, ...more, ...route] }
 }
 
+/** Usher is asked for what the kind is made of. */
 const served = async (
   kind: Exclude<Kind, 'connections'>,
   names: readonly string[],
   options: Options,
-): Promise<Listing> =>
-  kind === 'endpoints'
-    ? chosen(await askPorts(options, endpointsShape), listings[kind], names, options)
-    : chosen(await askPorts(options, listedShape), listings[kind], names, options)
+): Promise<Listing> => {
+  if (kind === 'endpoints')
+    return chosen(await askPorts(options, endpointsShape), listings[kind], names, options)
+  if (kind === 'listeners')
+    return chosen(await askPorts(options, listenersShape), listings[kind], names, options)
+  return chosen(await askPorts(options, listedShape), listings[kind], names, options)
+}
 
 /** Of what is served what was asked for. */
 const chosen = <P extends Named>(
@@ -154,14 +159,11 @@ export const printListing = async (
 ): Promise<void> => {
   const { kind, one, items, left } = listing
   const { output } = options
-  const document = {
-    apiVersion,
-    kind,
-    metadata: { leftOut: left },
-    items: items.map(item => item.document),
+  if (output === 'json' || output === 'yaml') {
+    const documents = items.map(({ document }) => document())
+    const list = { apiVersion, kind, metadata: { leftOut: left }, items: documents }
+    return io.out(await documentText(list, output))
   }
-  if (output === 'json' || output === 'yaml')
-    return io.out(await documentText(document, output))
   if (items.length === 0) return io.err(`usher get: there are no ${one}s\n`)
   if (output === 'name') return io.out(namesOf(one, items))
   const rows = rowsOf(items, output === 'wide')
@@ -216,10 +218,12 @@ const watchListing = async (
 }
 
 /** Endpoints of several Services may have one name. */
-const keyOf = ({ name, document }: Item): string =>
-  JSON.stringify([name, Object.entries(document).find(([key]) => key === 'route')])
+const keyOf = ({ name, document }: Item): string => {
+  const { route }: { readonly route?: unknown } = document()
+  return JSON.stringify([name, route])
+}
 
-const textOf = ({ document }: Item): string => JSON.stringify(document)
+const textOf = ({ document }: Item): string => JSON.stringify(document())
 
 const changesOf = (
   before: ReadonlyMap<string, readonly [text: string, item: Item]>,
@@ -245,7 +249,7 @@ const printChanges = async (
 ): Promise<void> => {
   if (output === 'json' || output === 'yaml')
     for (const [type, { document }] of changes) {
-      const event = { type, object: document }
+      const event = { type, object: document() }
       io.out(output === 'json' ? `${jsonText(event)}\n` : `---\n${await yamlText(event)}`)
     }
   // As kubectl does: what has gone is printed once more, as it was.

@@ -65,10 +65,13 @@ export { bytesForPeople, count, forPeople }
  * bidirectional overrides): names and messages come from files and servers.
  */
 export const visible = (text: string): string =>
-  text.replaceAll(
-    /[\p{Cc}\u202A-\u202E\u2066-\u2069]/gu,
-    char => `\\u${(char.codePointAt(0) ?? 0).toString(16).padStart(4, '0')}`,
-  )
+  unsafe.test(text) ? text.replaceAll(allUnsafe, escaped) : text
+
+const unsafe = /[\p{Cc}\u202A-\u202E\u2066-\u2069]/u
+const allUnsafe = new RegExp(unsafe, 'gu')
+
+const escaped = (char: string): string =>
+  `\\u${(char.codePointAt(0) ?? 0).toString(16).padStart(4, '0')}`
 
 /** How clients of an address come to who serves them. */
 export const servedText = ({

@@ -20,8 +20,8 @@ const route = v.object({
   family: servicePort.family,
   /** Where its clients come in. */
   listen: v.array(text),
-  endpoints: v.object({ usable: number, all: number }),
-  state: v.picklist(['ok', 'paused', 'no endpoints']),
+  endpoints: statusShapes.endpointCounts,
+  state: statusShapes.state,
   paused: servicePort.paused,
   active: number,
   waiting: number,
@@ -96,11 +96,7 @@ export const singleShapes = {
   Explanation: controlCommands.explain.answer,
 } as const
 
-type ItemOf<K extends keyof typeof itemShapes> = DeepReadonly<
+/** An item of this kind of list. */
+export type ItemOf<K extends keyof typeof itemShapes> = DeepReadonly<
   v.InferOutput<(typeof itemShapes)[K]>
 >
-
-export type RouteItem = ItemOf<'RouteList'>
-export type ServiceItem = ItemOf<'ServiceList'>
-export type EndpointItem = ItemOf<'EndpointList'>
-export type ListenerItem = ItemOf<'ListenerList'>

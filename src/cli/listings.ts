@@ -1,23 +1,27 @@
 import { listedKinds } from '../config/options/control.ts'
 import type { AnswerOf } from '../observe/control-protocol.ts'
-import type { ListedPort, PortEndpoints, StatusOf } from '../observe/status.ts'
-import { endpointState } from '../page/endpoint-words.ts'
-import { type Cell, type Cells, type Column, headOf, rowOf } from './columns.ts'
 import type {
-  EndpointItem,
-  itemShapes,
-  ListenerItem,
-  RouteItem,
-  ServiceItem,
-} from './json-documents.ts'
+  EndpointRun,
+  ListedPort,
+  PortEndpoints,
+  PortListeners,
+  StatusOf,
+  VipStatus,
+} from '../observe/status.ts'
+import type { Column, Style } from '../page/column.ts'
+import {
+  endpointState,
+  endpointsText,
+  routeName,
+  serviceStates,
+} from '../page/service-words.ts'
+import { type Cells, rowOf } from './columns.ts'
+import type { itemShapes, ItemOf } from './json-documents.ts'
 import { isOfService } from './status.ts'
 import { bytesForPeople, forPeople, optionTexts } from './io.ts'
 
-// What `usher get` lists: items of JSON and YAML as docs/control.md has them, and columns of tables.
-
-/** A route is called by its name alone, the port of a Service as `namespace/name:port`. */
-export const routeName = (servicePort: string): string =>
-  servicePort.replace(/^route\//, '')
+// What `usher get` lists: of each kind the columns of its table, and its documents of JSON and YAML as
+// docs/control.md has them.
 
 /** Why nothing is listed before the source has been read; '' when it has, or something is served. */
 export const emptyReason = (status: StatusOf<unknown>): string => {
@@ -31,155 +35,225 @@ export const emptyReason = (status: StatusOf<unknown>): string => {
 export const isInNamespace = (name: string, namespace: string): boolean =>
   namespace === '' || name.startsWith(`${namespace}/`)
 
-export const routeItem = (port: ListedPort): RouteItem => {
-  const { endpointCounts, paused, active, held, queued } = port
-  return {
-    name: routeName(port.servicePort),
-    protocol: port.protocol,
-    family: port.family,
-    listen: port.vips.map(({ vip }) => vip),
-    endpoints: endpointCounts,
-    state:
-      paused !== null ? 'paused' : endpointCounts.usable === 0 ? 'no endpoints' : 'ok',
-    paused,
-    active,
-    waiting: held + queued,
-    accepted: port.accepted,
-    failed: port.failed,
-    failedBy: port.failedBy,
-    bytesToBackend: port.bytesToBackend,
-    bytesToClient: port.bytesToClient,
-    options: port.options,
-  }
+/** A kind of list. Columns whose names end with + are of the wide table. */
+interface Table<K extends keyof typeof itemShapes, T> {
+  readonly kind: K
+  readonly nameOf: (one: T) => string
+  readonly columns: readonly Column<T>[]
+  readonly documentOf: (one: T) => ItemOf<K>
 }
 
-/** In red where clients are not served. */
-export const stateCell = ({ paused, state }: RouteItem, now: number): Cell =>
-  paused === null
-    ? { text: state, ...(state === 'no endpoints' && { style: 'red' as const }) }
-    : { text: `paused ${age(paused.since, now)}`, style: 'yellow' }
+const routeDocument = (port: ListedPort): ItemOf<'RouteList'> => ({
+  name: routeName(port.servicePort),
+  protocol: port.protocol,
+  family: port.family,
+  listen: port.vips.map(({ vip }) => vip),
+  endpoints: port.endpointCounts,
+  state: port.state,
+  paused: port.paused,
+  active: port.active,
+  waiting: waitingOf(port),
+  accepted: port.accepted,
+  failed: port.failed,
+  failedBy: port.failedBy,
+  bytesToBackend: port.bytesToBackend,
+  bytesToClient: port.bytesToClient,
+  options: port.options,
+})
+
+const waitingOf = ({ held, queued }: ListedPort): number => held + queued
 
 const age = (since: string, now: number): string => forPeople(now - Date.parse(since))
 
-/** `usable/all`. */
-export const endpointsText = ({ endpoints }: RouteItem): string =>
-  `${endpoints.usable}/${endpoints.all}`
-
-const routeColumns: readonly Column<RouteItem>[] = [
-  ['NAME', one => one.name],
-  ['PROTOCOL', one => one.protocol],
-  ['LISTEN', one => one.listen.join(',')],
-  ['ENDPOINTS', endpointsText],
-  ['ACTIVE', one => String(one.active)],
-  ['WAITING', one => String(one.waiting)],
-  ['STATE', stateCell],
-  ['FAMILY+', one => one.family],
-  ['ACCEPTED+', one => String(one.accepted)],
-  ['FAILED+', one => String(one.failed)],
-  ['TO-BACKENDS+', one => bytesForPeople(one.bytesToBackend)],
-  ['TO-CLIENTS+', one => bytesForPeople(one.bytesToClient)],
-  ['OPTIONS+', one => optionTexts(one.options).join(' ') || '-'],
-]
-
-export const endpointItems = ({
-  servicePort,
-  protocol,
-  endpoints,
-}: PortEndpoints): readonly EndpointItem[] =>
-  endpoints.map(endpoint => ({
-    name: endpoint.endpoint,
-    route: routeName(servicePort),
-    protocol,
-    state: endpointState(endpoint),
-    since: endpoint.drained?.since ?? endpoint.check?.since ?? null,
-    drained: endpoint.drained,
-    weight: endpoint.weight,
-    weightSince: endpoint.weightSince,
-    active: endpoint.active,
-    failures: endpoint.failures,
-    check: endpoint.check,
-  }))
-
-const endpointColumns: readonly Column<EndpointItem>[] = [
-  ['NAME', one => one.name],
-  ['ROUTE', one => one.route],
-  ['STATE', one => one.state],
-  ['WEIGHT', one => `${one.weight}${one.weightSince === null ? '' : ' (by order)'}`],
-  ['ACTIVE', one => String(one.active)],
-  ['FAILURES', one => String(one.failures)],
-  ['AGE', (one, now) => (one.since === null ? '-' : age(one.since, now))],
-  ['PROTOCOL+', one => one.protocol],
-  ['HOST+', one => one.check?.host || '-'],
-  ['CHECK+', one => one.check?.why || '-'],
-]
-
-const serviceItem = (port: ListedPort): ServiceItem => {
-  const others = port.vips.filter(({ kind }) => kind !== 'ClusterIP')
-  const clusterIp = port.vips.find(({ kind }) => kind === 'ClusterIP')?.vip ?? ''
-  // `namespace/name:port` in its parts.
-  const [, namespace = '', service = '', portName = ''] =
-    /^([^/]*)\/([^:]*):?(.*)$/.exec(port.servicePort) ?? []
-  return {
-    ...routeItem(port),
-    namespace,
-    service,
-    port: portName,
-    clusterIp,
-    otherAddresses: others.map(({ vip }) => vip),
-  }
+/** In red where clients are not served. */
+export const stateColumn: Column<Pick<ListedPort, 'paused' | 'state'>> = {
+  name: 'STATE',
+  read: ({ paused, state }, now) =>
+    state === 'paused' && paused !== null ? `${state} ${age(paused.since, now)}` : state,
+  style: ({ state }) => styles[serviceStates[state]],
 }
 
-const serviceColumns: readonly Column<ServiceItem>[] = [
-  ['NAMESPACE', one => one.namespace],
-  ['NAME', one => one.service],
-  ['PORT', one => one.port || '-'],
-  ['PROTOCOL', one => one.protocol],
-  ['CLUSTER-IP', one => one.clusterIp || '-'],
-  ['OTHER-ADDRESSES', one => one.otherAddresses.join(',') || '-'],
-  ['ENDPOINTS', endpointsText],
-  ['ACTIVE', one => String(one.active)],
-  ['FAILED', one => String(one.failed)],
-  ['STATE', stateCell],
-  ['FAMILY+', one => one.family],
-  ['ACCEPTED+', one => String(one.accepted)],
-]
+/** By how soon to look; see `serviceStates`. */
+const styles: readonly (Style | undefined)[] = [undefined, 'yellow', 'red', 'red']
 
-const listenerItems = (port: ListedPort): readonly ListenerItem[] =>
-  port.vips.map(({ vip, ...rest }) => ({
-    name: vip,
+const routes: Table<'RouteList', ListedPort> = {
+  kind: 'RouteList',
+  nameOf: one => routeName(one.servicePort),
+  documentOf: routeDocument,
+  columns: [
+    { name: 'NAME', read: one => routeName(one.servicePort) },
+    { name: 'PROTOCOL', read: one => one.protocol },
+    { name: 'LISTEN', read: one => one.vips.map(({ vip }) => vip).join(',') },
+    { name: 'ENDPOINTS', read: endpointsText },
+    { name: 'ACTIVE', read: one => String(one.active) },
+    { name: 'WAITING', read: one => String(waitingOf(one)) },
+    stateColumn,
+    { name: 'FAMILY+', read: one => one.family },
+    { name: 'ACCEPTED+', read: one => String(one.accepted) },
+    { name: 'FAILED+', read: one => String(one.failed) },
+    { name: 'TO-BACKENDS+', read: one => bytesForPeople(one.bytesToBackend) },
+    { name: 'TO-CLIENTS+', read: one => bytesForPeople(one.bytesToClient) },
+    { name: 'OPTIONS+', read: one => optionTexts(one.options).join(' ') || '-' },
+  ],
+}
+
+/** `namespace/name:port` in its parts. */
+const partsOf = ({ servicePort }: ListedPort) => {
+  const [, namespace = '', service = '', port = ''] =
+    /^([^/]*)\/([^:]*):?(.*)$/.exec(servicePort) ?? []
+  return { namespace, service, port }
+}
+
+const addressesOf = ({ vips }: ListedPort) => ({
+  clusterIp: vips.find(({ kind }) => kind === 'ClusterIP')?.vip ?? '',
+  otherAddresses: vips.filter(({ kind }) => kind !== 'ClusterIP').map(({ vip }) => vip),
+})
+
+const services: Table<'ServiceList', ListedPort> = {
+  kind: 'ServiceList',
+  nameOf: routes.nameOf,
+  documentOf: port => ({
+    ...routeDocument(port),
+    ...partsOf(port),
+    ...addressesOf(port),
+  }),
+  columns: [
+    { name: 'NAMESPACE', read: one => partsOf(one).namespace },
+    { name: 'NAME', read: one => partsOf(one).service },
+    { name: 'PORT', read: one => partsOf(one).port || '-' },
+    { name: 'PROTOCOL', read: one => one.protocol },
+    { name: 'CLUSTER-IP', read: one => addressesOf(one).clusterIp || '-' },
+    {
+      name: 'OTHER-ADDRESSES',
+      read: one => addressesOf(one).otherAddresses.join(',') || '-',
+    },
+    { name: 'ENDPOINTS', read: endpointsText },
+    { name: 'ACTIVE', read: one => String(one.active) },
+    { name: 'FAILED', read: one => String(one.failed) },
+    stateColumn,
+    { name: 'FAMILY+', read: one => one.family },
+    { name: 'ACCEPTED+', read: one => String(one.accepted) },
+  ],
+}
+
+/** An endpoint, and whose it is. */
+export interface OwnedEndpoint {
+  /** `ip:port`. */
+  readonly name: string
+  readonly endpoint: EndpointRun
+  readonly port: PortEndpoints
+}
+
+export const ownedEndpoints = (port: PortEndpoints): readonly OwnedEndpoint[] =>
+  port.endpoints.flatMap(endpoint =>
+    [endpoint.endpoint, ...(endpoint.alike ?? [])].map(name => ({
+      name,
+      endpoint,
+      port,
+    })),
+  )
+
+const sinceOf = ({ endpoint: { drained, check } }: OwnedEndpoint): string | null =>
+  drained?.since ?? check?.since ?? null
+
+/** Those of `usher top`, too. */
+export const endpointColumns = {
+  route: { name: 'ROUTE', read: one => routeName(one.port.servicePort) },
+  state: { name: 'STATE', read: one => endpointState(one.endpoint) },
+  active: { name: 'ACTIVE', read: one => String(one.endpoint.active) },
+} as const satisfies Readonly<Record<string, Column<OwnedEndpoint>>>
+
+const endpoints: Table<'EndpointList', OwnedEndpoint> = {
+  kind: 'EndpointList',
+  nameOf: one => one.name,
+  documentOf: one => ({
+    name: one.name,
+    route: routeName(one.port.servicePort),
+    protocol: one.port.protocol,
+    state: endpointState(one.endpoint),
+    since: sinceOf(one),
+    drained: one.endpoint.drained,
+    weight: one.endpoint.weight,
+    weightSince: one.endpoint.weightSince,
+    active: one.endpoint.active,
+    failures: one.endpoint.failures,
+    check: one.endpoint.check,
+  }),
+  columns: [
+    { name: 'NAME', read: one => one.name },
+    endpointColumns.route,
+    endpointColumns.state,
+    {
+      name: 'WEIGHT',
+      read: ({ endpoint: { weight, weightSince } }) =>
+        `${weight}${weightSince === null ? '' : ' (by order)'}`,
+    },
+    endpointColumns.active,
+    { name: 'FAILURES', read: one => String(one.endpoint.failures) },
+    {
+      name: 'AGE',
+      read: (one, now) => {
+        const since = sinceOf(one)
+        return since === null ? '-' : age(since, now)
+      },
+    },
+    { name: 'PROTOCOL+', read: one => one.port.protocol },
+    { name: 'HOST+', read: one => one.endpoint.check?.host || '-' },
+    { name: 'CHECK+', read: one => one.endpoint.check?.why || '-' },
+  ],
+}
+
+/** Where clients of a port come in. */
+interface OwnedVip {
+  readonly vip: VipStatus
+  readonly port: PortListeners
+}
+
+const listeners: Table<'ListenerList', OwnedVip> = {
+  kind: 'ListenerList',
+  nameOf: ({ vip }) => vip.vip,
+  documentOf: ({ vip: { vip: name, ...rest }, port }) => ({
+    name,
     service: routeName(port.servicePort),
     protocol: port.protocol,
     ...rest,
-  }))
+  }),
+  columns: [
+    { name: 'NAME', read: ({ vip }) => vip.vip },
+    { name: 'SERVICE', read: ({ port }) => routeName(port.servicePort) },
+    { name: 'KIND', read: ({ vip }) => vip.kind },
+    { name: 'PROTOCOL', read: ({ port }) => port.protocol },
+    { name: 'CAPTURE', read: ({ vip }) => vip.capture },
+    { name: 'LISTEN', read: ({ vip }) => vip.listen || '-' },
+    {
+      name: 'STATE',
+      read: ({ vip }) => vip.state,
+      style: ({ vip }) => (vip.state === 'failed' ? 'red' : undefined),
+    },
+    { name: 'REASON+', read: ({ vip }) => vip.reason || '-' },
+  ],
+}
 
-const listenerColumns: readonly Column<ListenerItem>[] = [
-  ['NAME', one => one.name],
-  ['SERVICE', one => one.service],
-  ['KIND', one => one.kind],
-  ['PROTOCOL', one => one.protocol],
-  ['CAPTURE', one => one.capture],
-  ['LISTEN', one => one.listen || '-'],
-  ['STATE', ({ state }) => (state === 'failed' ? { text: state, style: 'red' } : state)],
-  ['REASON+', one => one.reason || '-'],
-]
+type Connection = AnswerOf<'connections'>['connections'][number]
 
-type Connections = AnswerOf<'connections'>['connections']
+const connections: Table<'ConnectionList', Connection> = {
+  kind: 'ConnectionList',
+  nameOf: one => one.id,
+  documentOf: ({ id: name, ...rest }) => ({ name, ...rest }),
+  columns: [
+    { name: 'NAME', read: one => one.id },
+    { name: 'ROUTE', read: one => one.route },
+    { name: 'CLIENT', read: one => one.client },
+    { name: 'ENDPOINT', read: one => one.endpoint || '-' },
+    { name: 'STATE', read: one => one.state },
+    { name: 'AGE', read: one => forPeople(one.ageMs) },
+    { name: 'TO-BACKEND', read: one => bytesForPeople(one.bytesToBackend) },
+    { name: 'TO-CLIENT', read: one => bytesForPeople(one.bytesToClient) },
+    { name: 'IDLE+', read: one => (one.idleMs === null ? '-' : forPeople(one.idleMs)) },
+  ],
+}
 
-const connectionItem = ({ id: name, ...rest }: Connections[number]) => ({ name, ...rest })
-
-const connectionColumns: readonly Column<ReturnType<typeof connectionItem>>[] = [
-  ['NAME', one => one.name],
-  ['ROUTE', one => one.route],
-  ['CLIENT', one => one.client],
-  ['ENDPOINT', one => one.endpoint || '-'],
-  ['STATE', one => one.state],
-  ['AGE', one => forPeople(one.ageMs)],
-  ['TO-BACKEND', one => bytesForPeople(one.bytesToBackend)],
-  ['TO-CLIENT', one => bytesForPeople(one.bytesToClient)],
-  ['IDLE+', one => (one.idleMs === null ? '-' : forPeople(one.idleMs))],
-]
-
-/** What is listed of one kind. */
+/** What is listed. */
 export interface Listing {
   /** Of the document of JSON and YAML: `ServiceList`. */
   readonly kind: keyof typeof itemShapes
@@ -192,32 +266,31 @@ export interface Listing {
   readonly head: (wide: boolean) => Cells
 }
 
-/** As docs/control.md has it; how it is shown in a table is no part of the document. */
 export interface Item {
   readonly name: string
   /** `now`: epoch milliseconds. */
   readonly row: (now: number, wide: boolean) => Cells
-  readonly document: object
+  /** As docs/control.md has it. */
+  readonly document: () => object
 }
 
-/** Columns whose names end with + are of the wide table. */
-const listing = <T extends { readonly name: string }>(
-  kind: Listing['kind'],
+const listing = <K extends keyof typeof itemShapes, T>(
+  { kind, nameOf, columns, documentOf }: Table<K, T>,
   all: readonly T[],
-  columns: readonly Column<T>[],
   left = 0,
 ): Listing => {
-  const shown = (wide: boolean) => columns.filter(([head]) => wide || !head.endsWith('+'))
+  const narrow = columns.filter(({ name }) => !name.endsWith('+'))
+  const shown = (wide: boolean) => (wide ? columns : narrow)
   return {
     kind,
     one: kind.replace('List', '').toLowerCase(),
-    items: all.map(document => ({
-      name: document.name,
-      row: (now, wide) => rowOf(shown(wide), document, now),
-      document,
+    items: all.map(one => ({
+      name: nameOf(one),
+      row: (now, wide) => rowOf(shown(wide), one, now),
+      document: () => documentOf(one),
     })),
     left,
-    head: wide => headOf(shown(wide)).map(name => name.replace('+', '')),
+    head: wide => shown(wide).map(({ name }) => name.replace('+', '')),
   }
 }
 
@@ -226,15 +299,17 @@ export type Kind = (typeof listedKinds)[number]
 /** By kind, what is listed of ports of Services, or of connections. */
 export const listings = {
   services: (ports: readonly ListedPort[]): Listing =>
-    listing('ServiceList', ports.filter(isOfService).map(serviceItem), serviceColumns),
+    listing(services, ports.filter(isOfService)),
   endpoints: (ports: readonly PortEndpoints[]): Listing =>
-    listing('EndpointList', ports.flatMap(endpointItems), endpointColumns),
-  listeners: (ports: readonly ListedPort[]): Listing =>
-    listing('ListenerList', ports.flatMap(listenerItems), listenerColumns),
-  routes: (ports: readonly ListedPort[]): Listing =>
-    listing('RouteList', ports.map(routeItem), routeColumns),
-  connections: (all: Connections, left: number): Listing =>
-    listing('ConnectionList', all.map(connectionItem), connectionColumns, left),
+    listing(endpoints, ports.flatMap(ownedEndpoints)),
+  listeners: (ports: readonly PortListeners[]): Listing =>
+    listing(
+      listeners,
+      ports.flatMap(port => port.vips.map(vip => ({ vip, port }))),
+    ),
+  routes: (ports: readonly ListedPort[]): Listing => listing(routes, ports),
+  connections: (all: readonly Connection[], left: number): Listing =>
+    listing(connections, all, left),
 } satisfies Readonly<Record<Kind, unknown>>
 
 /** How users call the kinds, as kubectl lets them. */

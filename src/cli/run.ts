@@ -6,8 +6,8 @@ import type { ModeRequest } from '../mode/fallback-mode.ts'
 import { createLog, type Log } from '../observe/log.ts'
 import { noNode, type NodeParts, type ProxyDeps } from '../proxy/options.ts'
 import { manifestSource } from '../source/manifests/manifest-source.ts'
-import { systemClock, type Clock, type Timer } from '../util/clock.ts'
-import { signOf } from '../util/read-text.ts'
+import { systemClock, type Clock } from '../util/clock.ts'
+import { Poller, signOf } from '../util/watched-file.ts'
 import { cleanup } from './cleanup.ts'
 import { askedMode, clusterParts } from './cluster-parts.ts'
 import { initOnly } from './init-only.ts'
@@ -189,40 +189,29 @@ const pollEveryMs = 2000
  */
 export const watchConfigMeaning = <C>(deps: ConfigWatchDeps<C>): (() => void) => {
   const { clock, sign, read, current, changed, unusable } = deps
-  let timer: Timer | undefined
-  let closed = false
   let reported = ''
   let lastSign = ''
   let isRead = false
-  const close = (): void => {
-    closed = true
-    clock.clearTimeout(timer)
-  }
-  const poll = async (): Promise<void> => {
+  const look = async (): Promise<void> => {
     const signNow = await sign()
-    if (isRead && signNow === lastSign) return schedule()
+    if (isRead && signNow === lastSign) return
     // Twice: a write within one tick of the kernel's clock leaves the sign as it was.
     isRead = signNow === lastSign
     lastSign = signNow
     try {
       const now = await read()
       reported = ''
-      if (closed) return
-      if (!isDeepStrictEqual(now, current)) {
-        close()
-        changed()
-      }
+      if (!poller.isOn || isDeepStrictEqual(now, current)) return
+      poller.close()
+      changed()
     } catch (error) {
       isRead = false
       const reason = messageOf(error)
-      if (reason !== reported && !closed) unusable(reason)
+      if (reason !== reported && poller.isOn) unusable(reason)
       reported = reason
     }
-    schedule()
   }
-  const schedule = (): void => {
-    if (!closed) timer = clock.setTimeout(() => void poll(), pollEveryMs)
-  }
-  schedule()
-  return close
+  const poller = new Poller(clock, pollEveryMs, look)
+  poller.start()
+  return () => poller.close()
 }

@@ -1,5 +1,5 @@
 import type { OptionsOf } from '../config/options.ts'
-import { askStatus, exitCodeOf } from './ask-usher.ts'
+import { askPorts, askStatus, exitCodeOf } from './ask-usher.ts'
 import { jsonText } from './document-text.ts'
 import {
   type Io,
@@ -12,13 +12,15 @@ import {
   visible,
   servedText,
 } from './io.ts'
-import type {
-  ChoiceStatus,
-  ServicePortStatus,
-  StatusDocument,
-  EndpointStatus,
-  VipStatus,
+import {
+  type ChoiceStatus,
+  type EndpointRun,
+  type PrintedPort,
+  printedShape,
+  type StatusOf,
+  type VipStatus,
 } from '../observe/status.ts'
+import { isUsable } from '../page/service-words.ts'
 import { aligned, columnWidths, styled, type Cells, type Cell } from './columns.ts'
 
 /** `usher status`: 0 when Usher answered (healthy or not), 3 when it did not. */
@@ -29,18 +31,22 @@ export const status = (
 ): Promise<number> =>
   exitCodeOf('status', io, async () => {
     const where = { controlSocket: '', address }
-    const { document, raw } = await askStatus(where, timeoutMs)
-    if (json) io.out(`${jsonText(raw, 2)}\n`)
-    else printAll(statusText(document, Date.now(), io.colour), io)
+    if (json) io.out(`${jsonText((await askStatus(where, timeoutMs)).raw, 2)}\n`)
+    else {
+      const document = await askPorts(where, printedShape, timeoutMs)
+      printAll(statusText(document, Date.now(), io.colour), io)
+    }
     return 0
   })
 
+type Printed = StatusOf<PrintedPort>
+
 /** Whether there is a relay that counts; kernel modes have none, but nftables where it is asked for. */
-const hasRelay = ({ mode, relay }: StatusDocument): boolean =>
+const hasRelay = ({ mode, relay }: Printed): boolean =>
   mode === 'userspace' || relay !== null
 
 /** Of whom the relay has figures: all in userspace mode, else some or no VIPs of a ServicePort. */
-const countedOf = (document: StatusDocument, { vips }: ServicePortStatus): Counted => {
+const countedOf = (document: Printed, { vips }: PrintedPort): Counted => {
   if (document.mode === 'userspace') return 'all'
   if (!hasRelay(document)) return 'none'
   const relayed = vips.filter(({ capture }) => !ofKernel.has(capture))
@@ -52,29 +58,29 @@ type Counted = 'all' | 'some' | 'none'
 
 const ofKernel: ReadonlySet<string> = new Set(['kernel', 'not captured'])
 
-const sticky = ({ affinityMs }: ServicePortStatus): readonly string[] =>
+const sticky = ({ affinityMs }: PrintedPort): readonly string[] =>
   affinityMs > 0 ? [`sticky for ${forPeople(affinityMs)}`] : []
 
 /** A line, or none. */
-const optionsText = ({ options }: ServicePortStatus): readonly string[] => {
+const optionsText = ({ options }: PrintedPort): readonly string[] => {
   const given = optionTexts(options)
   return given.length === 0 ? [] : [`with ${visible(given.join(', '))}`]
 }
 
 /** Of a ServicePort that is not paused; '' when nobody waits. */
-const waitingText = ({ held, queued, paused }: ServicePortStatus): string => {
+const waitingText = ({ held, queued, paused }: PrintedPort): string => {
   if (paused !== null || held + queued === 0) return ''
   if (held === 0) return `${clientsWait(queued)} for a place`
   return `${clientsWait(held)} for an endpoint${queued === 0 ? '' : `, ${queued} for a place`}`
 }
 
 /** `4 failed (2 PR, 2 sQ)`. */
-const failedText = ({ failed, failedBy }: ServicePortStatus): string => {
+const failedText = ({ failed, failedBy }: PrintedPort): string => {
   const causes = Object.entries(failedBy).map(([cause, times]) => `${times} ${cause}`)
   return `${failed} failed${causes.length === 0 ? '' : ` (${causes.join(', ')})`}`
 }
 
-const figures = (port: ServicePortStatus): string => {
+const figures = (port: PrintedPort): string => {
   const { queued, held, paused, holdRefused } = port
   return [
     `${port.active} active`,
@@ -94,7 +100,7 @@ const figures = (port: ServicePortStatus): string => {
     .join(', ')
 }
 
-const trafficTexts = (port: ServicePortStatus, counted: Counted): readonly string[] => {
+const trafficTexts = (port: PrintedPort, counted: Counted): readonly string[] => {
   if (counted === 'none') return sticky(port)
   return [counted === 'all' ? figures(port) : `by the relay: ${figures(port)}`]
 }
@@ -105,13 +111,13 @@ const ranges = (cidrs: readonly string[]): string =>
     : `load-balancer IPs: for clients from ${visible(cidrs.join(', '))} only`
 
 /** In words; '' when it is not paused. */
-const pausedText = ({ paused, held }: ServicePortStatus, now: number): string => {
+const pausedText = ({ paused, held }: PrintedPort, now: number): string => {
   if (paused === null) return ''
   return `paused for ${timesText(paused, 'it is resumed', now)}; ${clientsWait(held)}`
 }
 
 const timesText = (
-  { since, until }: NonNullable<ServicePortStatus['paused']>,
+  { since, until }: NonNullable<PrintedPort['paused']>,
   end: string,
   now: number,
 ): string => {
@@ -123,7 +129,7 @@ const timesText = (
 const mostDrains = 3
 
 /** What operators have ordered for its endpoints, a line each. */
-const drainTexts = ({ endpoints }: ServicePortStatus, now: number): readonly string[] => {
+const drainTexts = ({ endpoints }: PrintedPort, now: number): readonly string[] => {
   const lines = endpoints.flatMap(({ endpoint, drained, active }) => {
     if (drained === null) return []
     const times = timesText(drained, 'it is undrained', now)
@@ -134,10 +140,10 @@ const drainTexts = ({ endpoints }: ServicePortStatus, now: number): readonly str
 }
 
 /** What clients of a ServicePort without a usable endpoint get; '' when it has some. */
-const unserved = (port: ServicePortStatus): string => {
+const unserved = (port: PrintedPort): string => {
   const { endpoints, verdicts, paused, holdMs } = port
   if (paused !== null) return ''
-  if (endpoints.some(({ eligible, drained }) => eligible && drained === null)) return ''
+  if (endpoints.some(isUsable)) return ''
   const clients =
     holdMs > 0 ? `clients wait for up to ${forPeople(holdMs)}` : 'clients are refused'
   if (endpoints.length === 0) return `-> no endpoints: ${clients}`
@@ -159,17 +165,17 @@ const choiceRows = (
   ]
 }
 
-const modeRows = ({ mode: name, modeChoice }: StatusDocument): Cells[] => {
+const modeRows = ({ mode: name, modeChoice }: Printed): Cells[] => {
   if (modeChoice === null) return []
   const { askedBy, detail, passedOver } = modeChoice
   const by = askedBy === '' ? '' : `by ${askedBy}`
   return choiceRows('mode', { name, passedOver }, [by, detail])
 }
 
-const captureRows = ({ capture }: StatusDocument): Cells[] =>
+const captureRows = ({ capture }: Printed): Cells[] =>
   capture === null ? [] : choiceRows('capture', capture, [capture.detail])
 
-const relayRows = ({ relay }: StatusDocument): Cells[] => {
+const relayRows = ({ relay }: Printed): Cells[] => {
   if (relay === null) return []
   const { name, detail, workers, ownProcess } = relay
   const how = [
@@ -183,7 +189,7 @@ const relayRows = ({ relay }: StatusDocument): Cells[] => {
   return [chosen, ...(excess === '' ? [] : [warning]), ...others]
 }
 
-const connectTimeRows = ({ connectTime }: StatusDocument): Cells[] => {
+const connectTimeRows = ({ connectTime }: Printed): Cells[] => {
   if (connectTime === null) return []
   const { state, detail, clients, left } = connectTime
   const whom = clients === 'host' ? 'processes of the node, not of its pods' : ''
@@ -195,10 +201,10 @@ const connectTimeRows = ({ connectTime }: StatusDocument): Cells[] => {
 
 const processText = ({
   privileges,
-}: NonNullable<NonNullable<StatusDocument['relay']>['ownProcess']>): string =>
+}: NonNullable<NonNullable<Printed['relay']>['ownProcess']>): string =>
   privileges === '' ? 'a process of its own' : `a process of its own: ${privileges}`
 
-const nodeRow = (node: StatusDocument['node']): Cells[] => {
+const nodeRow = (node: Printed['node']): Cells[] => {
   if (node === null) return []
   const name = node.zone === '' ? node.name : `${node.name}, zone ${node.zone}`
   const row: Cells = ['node', name]
@@ -206,7 +212,7 @@ const nodeRow = (node: StatusDocument['node']): Cells[] => {
 }
 
 /** `key   value` lines at the top. */
-const header = (document: StatusDocument, now: number, colour: boolean): string[] => {
+const header = (document: Printed, now: number, colour: boolean): string[] => {
   const { node, source, fds } = document
   const up = forPeople(now - Date.parse(document.startedAt))
   const read =
@@ -246,7 +252,7 @@ const header = (document: StatusDocument, now: number, colour: boolean): string[
   return rows.map(row => aligned(row, [7], '', colour))
 }
 
-const footer = (document: StatusDocument, now: number, colour: boolean): string[] => {
+const footer = (document: Printed, now: number, colour: boolean): string[] => {
   const { servicePorts, problems } = document
   let active = 0
   let idle = 0
@@ -281,54 +287,76 @@ const footer = (document: StatusDocument, now: number, colour: boolean): string[
  * at the end, where it is seen without scrolling. `now` is epoch milliseconds.
  */
 export function* statusText(
-  document: StatusDocument,
+  document: Printed,
   now: number,
   colour: boolean,
 ): Generator<string> {
-  const { servicePorts } = document
-  const rowsOf = (port: ServicePortStatus): Cells[] => {
-    const counted = countedOf(document, port) !== 'none'
-    return port.endpoints.map(endpoint => endpointRow(endpoint, counted, now))
+  const all = document.servicePorts.map((port): PortRows => {
+    const counted = countedOf(document, port)
+    return {
+      port,
+      counted,
+      vips: port.vips.map(vip => vipRow(vip, port)),
+      endpoints: port.endpoints.map(one => ({
+        cells: endpointRow(one, counted !== 'none', now),
+        alike: one.alike?.map(visible) ?? [],
+      })),
+    }
+  })
+  const widths = {
+    vips: columnWidths(all.flatMap(({ vips }) => vips)),
+    endpoints: columnWidths(all.flatMap(({ endpoints }) => endpoints.flatMap(cellsOf))),
   }
-  const vipWidths = columnWidths(
-    servicePorts.flatMap(port => port.vips.map(vip => vipRow(vip, port))),
-  )
-  const endpointWidths = columnWidths(servicePorts.flatMap(rowsOf))
   yield `${header(document, now, colour).join('\n')}\n`
-  for (const port of servicePorts) {
-    // A route may have addresses of both.
-    const family = port.vips[0]?.kind === 'Route' ? '' : ` ${port.family}`
-    const title = visible(`${port.servicePort} ${port.protocol}${family}`)
-    const lines = [
-      '',
-      styled(title, 'bold', colour),
-      ...trafficTexts(port, countedOf(document, port)).map(text => `  ${text}`),
-      ...optionsText(port).map(text => `  ${text}`),
-      ...(port.sourceRanges === null ? [] : [`  ${ranges(port.sourceRanges)}`]),
-      ...port.vips.map(vip => aligned(vipRow(vip, port), vipWidths, '  ', colour)),
-      ...rowsOf(port).map(row => aligned(row, endpointWidths, '  ', colour)),
-    ]
-    const paused = pausedText(port, now)
-    if (paused !== '') lines.push(`  ${styled(visible(paused), 'yellow', colour)}`)
-    const none = unserved(port)
-    if (none !== '') lines.push(`  ${styled(none, 'yellow', colour)}`)
-    if (port.lastError !== '')
-      lines.push(`  ${styled(`last error: ${visible(port.lastError)}`, 'red', colour)}`)
-    yield `${lines.join('\n')}\n`
-  }
+  for (const rows of all) yield `${portLines(rows, widths, now, colour).join('\n')}\n`
   yield `${footer(document, now, colour).join('\n')}\n`
 }
 
-export const red = (text: string): Cell => ({ text, style: 'red' })
+interface PortRows {
+  readonly port: PrintedPort
+  readonly counted: Counted
+  readonly vips: readonly Cells[]
+  readonly endpoints: readonly EndpointRow[]
+}
+
+type PortWidths = Readonly<Record<'vips' | 'endpoints', readonly number[]>>
+
+const portLines = (
+  { port, counted, vips, endpoints }: PortRows,
+  widths: PortWidths,
+  now: number,
+  colour: boolean,
+): readonly string[] => {
+  // A route may have addresses of both.
+  const family = port.vips[0]?.kind === 'Route' ? '' : ` ${port.family}`
+  const title = visible(`${port.servicePort} ${port.protocol}${family}`)
+  const lines = [
+    '',
+    styled(title, 'bold', colour),
+    ...trafficTexts(port, counted).map(text => `  ${text}`),
+    ...optionsText(port).map(text => `  ${text}`),
+    ...(port.sourceRanges === null ? [] : [`  ${ranges(port.sourceRanges)}`]),
+    ...vips.map(row => aligned(row, widths.vips, '  ', colour)),
+    ...endpoints.flatMap(row => endpointLines(row, widths.endpoints, colour)),
+  ]
+  const paused = pausedText(port, now)
+  if (paused !== '') lines.push(`  ${styled(visible(paused), 'yellow', colour)}`)
+  const none = unserved(port)
+  if (none !== '') lines.push(`  ${styled(none, 'yellow', colour)}`)
+  if (port.lastError !== '')
+    lines.push(`  ${styled(`last error: ${visible(port.lastError)}`, 'red', colour)}`)
+  return lines
+}
+
+const red = (text: string): Cell => ({ text, style: 'red' })
 const yellow = (text: string): Cell => ({ text, style: 'yellow' })
 
 /** Routes of a sidecar are of none. */
-export const isOfService = ({
-  servicePort,
-}: Pick<ServicePortStatus, 'servicePort'>): boolean => !servicePort.startsWith('route/')
+export const isOfService = ({ servicePort }: Pick<PrintedPort, 'servicePort'>): boolean =>
+  !servicePort.startsWith('route/')
 
 /** What a Local policy leaves of a VIP's clients; '' when it serves all of them. */
-const limitOf = ({ kind }: VipStatus, { verdicts }: ServicePortStatus): string => {
+const limitOf = ({ kind }: VipStatus, { verdicts }: PrintedPort): string => {
   if (kind === 'ClusterIP' || kind === 'Route')
     return verdicts.internal === 'drop'
       ? 'serves no client: policy Local, no endpoint on this node'
@@ -338,7 +366,7 @@ const limitOf = ({ kind }: VipStatus, { verdicts }: ServicePortStatus): string =
   return `serves ${who}: policy Local, no endpoint on this node`
 }
 
-const vipRow = (vip: VipStatus, port: ServicePortStatus): Cells => {
+const vipRow = (vip: VipStatus, port: PrintedPort): Cells => {
   const how = servedText(vip)
   const state = vip.reason === '' ? vip.state : `${vip.state}: ${vip.reason}`
   const bad = vip.state === 'failed' || vip.state === 'not captured'
@@ -348,14 +376,14 @@ const vipRow = (vip: VipStatus, port: ServicePortStatus): Cells => {
   return [vip.kind, vip.vip, how, text]
 }
 
-/** `internal` clients are those of ClusterIPs; see `EndpointStatus`. */
+/** `internal` clients are those of ClusterIPs; see `EndpointRun`. */
 const clientNames: ReadonlyMap<string, string> = new Map([
   ['internal', 'ClusterIP clients'],
   ['external', 'clients from outside'],
   ['node', 'clients on this node'],
 ])
 
-const usage = (endpoint: EndpointStatus): string | Cell => {
+const usage = (endpoint: EndpointRun): string | Cell => {
   const { state, eligible, clients, resting, check, drained } = endpoint
   if (drained !== null) return yellow('drained by order')
   if (check?.up === false) {
@@ -375,7 +403,7 @@ const usage = (endpoint: EndpointStatus): string | Cell => {
 }
 
 /** What its check says, when there is something to say. */
-const checkText = ({ check }: EndpointStatus, now: number): string[] => {
+const checkText = ({ check }: EndpointRun, now: number): string[] => {
   if (check === null) return []
   const { up, since, why } = check
   if (up) return why === '' ? [] : [`check: ${why}`]
@@ -383,8 +411,35 @@ const checkText = ({ check }: EndpointStatus, now: number): string[] => {
   return [[...down, why].filter(part => part !== '').join(': ')]
 }
 
+interface EndpointRow {
+  readonly cells: Cells
+  /** Names of others, fit to be shown, whose cells are the same but for the second one. */
+  readonly alike: readonly string[]
+}
+
+/** As much as decides how wide columns are. */
+const cellsOf = ({ cells, alike }: EndpointRow): readonly Cells[] =>
+  alike.length === 0 ? [cells] : [cells, ['->', alike.reduce(longer)]]
+
+const longer = (a: string, b: string): string => (b.length > a.length ? b : a)
+
+/** Most of 100 000 are alike: what follows the name is made once. */
+const endpointLines = (
+  { cells, alike }: EndpointRow,
+  widths: readonly number[],
+  colour: boolean,
+): readonly string[] => {
+  const line = aligned(cells, widths, '  ', colour)
+  if (alike.length === 0) return [line]
+  const [arrow = '', , ...rest] = cells
+  const [first = 0, width = 0, ...others] = widths
+  const start = `${aligned([arrow], [first], '  ', colour)}  `
+  const end = aligned(rest, others, '  ', colour)
+  return [line, ...alike.map(name => start + name.padEnd(width) + end)]
+}
+
 /** `counted`: there are figures of what went there. `now` is epoch milliseconds. */
-const endpointRow = (endpoint: EndpointStatus, counted: boolean, now: number): Cells => {
+const endpointRow = (endpoint: EndpointRun, counted: boolean, now: number): Cells => {
   const { active, failures, check, weight, weightSince } = endpoint
   const host = check === null || check.host === '' ? '' : ` (${check.host})`
   return [

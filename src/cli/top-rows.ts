@@ -1,13 +1,21 @@
 import type { OptionsOf } from '../config/options.ts'
-import type { ListedPort, PortEndpoints, StatusOf } from '../observe/status.ts'
+import type { PortEndpoints, StatusOf, TopPort } from '../observe/status.ts'
+import type { Column } from '../page/column.ts'
 import { perSecond } from '../page/format.ts'
-import { type Cell, type Cells, type Column, headOf, rowOf } from './columns.ts'
 import {
-  endpointItems,
+  countsOf,
   endpointsText,
-  routeItem,
+  identity,
+  type Rates,
+  ratesOf,
   routeName,
-  stateCell,
+} from '../page/service-words.ts'
+import { type Cells, rowOf } from './columns.ts'
+import {
+  endpointColumns,
+  type OwnedEndpoint,
+  ownedEndpoints,
+  stateColumn,
 } from './listings.ts'
 import { bytesForPeople } from './io.ts'
 
@@ -16,7 +24,7 @@ import { bytesForPeople } from './io.ts'
 export type Sorting = OptionsOf<'top'>['sort']
 
 /** With its endpoints where those are shown. */
-type ShownPort = ListedPort & Partial<Pick<PortEndpoints, 'endpoints'>>
+type ShownPort = TopPort & Partial<Pick<PortEndpoints, 'endpoints'>>
 
 /** Two snapshots, and how far they are apart. */
 export interface Snapshots {
@@ -25,120 +33,113 @@ export interface Snapshots {
   readonly seconds: number
 }
 
-/** Ports of Services, in a table with its head. */
-export const serviceRows = (snapshots: Snapshots, sorting: Sorting): readonly Cells[] => {
-  const was = new Map(snapshots.before.map(port => [identity(port), port]))
-  const rates = snapshots.after.map(port =>
-    ratesOf(port, was.get(identity(port)), snapshots),
-  )
-  const now = Date.now()
-  return [
-    headOf(serviceColumns),
-    ...rates.toSorted(orders[sorting]).map(one => rowOf(serviceColumns, one, now)),
-  ]
-}
-
-const identity = ({ servicePort, protocol, family }: ListedPort): string =>
-  `${servicePort} ${protocol} ${family}`
-
-interface Rates {
-  readonly port: ListedPort
+interface RatedPort extends TopPort {
   readonly name: string
-  readonly active: number
-  readonly new: number
-  readonly failed: number
-  readonly retries: number
-  readonly toBackends: number
-  readonly toClients: number
+  readonly rates: Rates
 }
 
-const ratesOf = (
-  port: ListedPort,
-  was: ListedPort | undefined,
-  { seconds }: Snapshots,
-): Rates => {
-  type Counter = 'accepted' | 'failed' | 'retries' | 'bytesToBackend' | 'bytesToClient'
-  // What was not there yet has no rate. A data plane that was started again counts from 0.
-  const rate = (counter: Counter): number =>
-    was === undefined ? 0 : Math.max(0, port[counter] - was[counter]) / seconds
-  return {
-    port,
+/** Ports of Services, in a table with its head. */
+export const serviceRows = (
+  { before, after, seconds }: Snapshots,
+  sorting: Sorting,
+): readonly Cells[] => {
+  const was = new Map(before.map(port => [identity(port), countsOf(port)]))
+  const rated = after.map(port => ({
+    ...port,
     name: routeName(port.servicePort),
-    active: port.active,
-    new: rate('accepted'),
-    failed: rate('failed'),
-    retries: rate('retries'),
-    toBackends: rate('bytesToBackend'),
-    toClients: rate('bytesToClient'),
-  }
+    rates: ratesOf(was.get(identity(port)), countsOf(port), seconds),
+  }))
+  return tableOf(serviceColumns, rated.toSorted(orders[sorting]))
 }
 
-const serviceColumns: readonly Column<Rates>[] = [
-  ['NAME', one => one.name],
-  ['PROTOCOL', one => one.port.protocol],
-  ['ENDPOINTS', one => endpointsText(routeItem(one.port))],
-  ['ACTIVE', one => String(one.active)],
-  ['NEW/S', one => perSecond(one.new)],
-  ['FAILED/S', one => failedCell(one.failed)],
-  ['RETRIES/S', one => perSecond(one.retries)],
-  ['TO-BACKENDS/S', one => bytesForPeople(Math.round(one.toBackends))],
-  ['TO-CLIENTS/S', one => bytesForPeople(Math.round(one.toClients))],
-  ['STATE', (one, now) => stateCell(routeItem(one.port), now)],
+const tableOf = <T>(
+  columns: readonly Column<T>[],
+  all: readonly T[],
+): readonly Cells[] => {
+  const now = Date.now()
+  return [columns.map(({ name }) => name), ...all.map(one => rowOf(columns, one, now))]
+}
+
+const failedColumn = <T>(read: (one: T) => number): Column<T> => ({
+  name: 'FAILED/S',
+  read: one => perSecond(read(one)),
+  style: one => (read(one) > 0 ? 'red' : undefined),
+})
+
+const bytesColumn = (name: string, field: keyof Rates): Column<RatedPort> => ({
+  name,
+  read: ({ rates }) => bytesForPeople(Math.round(rates[field])),
+})
+
+const serviceColumns: readonly Column<RatedPort>[] = [
+  { name: 'NAME', read: one => one.name },
+  { name: 'PROTOCOL', read: one => one.protocol },
+  { name: 'ENDPOINTS', read: endpointsText },
+  { name: 'ACTIVE', read: one => String(one.active) },
+  { name: 'NEW/S', read: ({ rates }) => perSecond(rates.accepted) },
+  failedColumn(({ rates }) => rates.failed),
+  { name: 'RETRIES/S', read: ({ rates }) => perSecond(rates.retries) },
+  bytesColumn('TO-BACKENDS/S', 'bytesToBackend'),
+  bytesColumn('TO-CLIENTS/S', 'bytesToClient'),
+  stateColumn,
 ]
 
-const failedCell = (failed: number): string | Cell =>
-  failed > 0 ? { text: perSecond(failed), style: 'red' } : perSecond(failed)
-
-type Order = (a: Rates, b: Rates) => number
+type Order = (a: RatedPort, b: RatedPort) => number
 
 const byName: Order = (a, b) => (a.name < b.name ? -1 : 1)
 const most =
-  (of: (rates: Rates) => number): Order =>
+  (of: (port: RatedPort) => number): Order =>
   (a, b) =>
     of(b) - of(a) || byName(a, b)
 
 const orders: Readonly<Record<Sorting, Order>> = {
-  new: most(rates => rates.new),
+  new: most(({ rates }) => rates.accepted),
   active: most(({ active }) => active),
-  failed: most(({ failed }) => failed),
-  retries: most(({ retries }) => retries),
-  bytes: most(({ toBackends, toClients }) => toBackends + toClients),
+  failed: most(({ rates }) => rates.failed),
+  retries: most(({ rates }) => rates.retries),
+  bytes: most(({ rates }) => rates.bytesToBackend + rates.bytesToClient),
   name: byName,
+}
+
+interface RatedEndpoint extends OwnedEndpoint {
+  /** Failures a second. */
+  readonly failed: number
 }
 
 /** Endpoints of all of them, those that fail most, then the busiest, first. */
 export const endpointRows = ({ before, after, seconds }: Snapshots): readonly Cells[] => {
   const was = new Map(
-    before.flatMap(itemsOf).map(one => [endpointKey(one), one.failures]),
+    before.flatMap(endpointsOf).map(one => [endpointKey(one), one.endpoint.failures]),
   )
-  const rates = after.flatMap(itemsOf).map(item => {
-    const failures = item.failures - (was.get(endpointKey(item)) ?? item.failures)
-    return { item, failed: Math.max(0, failures) / seconds }
-  })
-  const sorted = rates.toSorted(
+  const rated: RatedEndpoint[] = []
+  for (const one of after.flatMap(endpointsOf)) {
+    const { failures } = one.endpoint
+    const more = failures - (was.get(endpointKey(one)) ?? failures)
+    rated.push({ ...one, failed: Math.max(0, more) / seconds })
+  }
+  const sorted = rated.toSorted(
     (a, b) =>
       b.failed - a.failed ||
-      b.item.active - a.item.active ||
-      (endpointKey(a.item) < endpointKey(b.item) ? -1 : 1),
+      b.endpoint.active - a.endpoint.active ||
+      (endpointKey(a) < endpointKey(b) ? -1 : 1),
   )
-  return [
-    ['ENDPOINT', 'ROUTE', 'STATE', 'ACTIVE', 'FAILED/S', 'WEIGHT'],
-    ...sorted.map(({ item, failed }): Cells => [
-      item.name,
-      item.route,
-      item.state,
-      String(item.active),
-      failedCell(failed),
-      String(item.weight),
-    ]),
-  ]
+  return tableOf(ratedColumns, sorted)
 }
 
-const itemsOf = ({ servicePort, protocol, endpoints = [] }: ShownPort) =>
-  endpointItems({ servicePort, protocol, endpoints })
+const ratedColumns: readonly Column<RatedEndpoint>[] = [
+  { name: 'ENDPOINT', read: one => one.name },
+  endpointColumns.route,
+  endpointColumns.state,
+  endpointColumns.active,
+  failedColumn(one => one.failed),
+  { name: 'WEIGHT', read: one => String(one.endpoint.weight) },
+]
 
-const endpointKey = (one: { name: string; route: string; protocol: string }): string =>
-  `${one.name} ${one.route} ${one.protocol}`
+const endpointsOf = ({ servicePort, protocol, endpoints = [] }: ShownPort) =>
+  ownedEndpoints({ servicePort, protocol, endpoints })
+
+const endpointKey = ({ name, port }: OwnedEndpoint): string =>
+  `${name} ${port.servicePort} ${port.protocol}`
 
 /** One line above the table. */
 export const headLine = ({
@@ -147,7 +148,7 @@ export const headLine = ({
   problems,
   servicePorts,
   mode,
-}: StatusOf<ListedPort>): string => {
+}: StatusOf<TopPort>): string => {
   const active = servicePorts.reduce((sum, port) => sum + port.active, 0)
   const state = draining ? 'draining' : healthy ? 'healthy' : 'NOT HEALTHY'
   const more = problems.length === 0 ? '' : `, ${problems.length} problems (usher status)`

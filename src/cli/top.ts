@@ -1,7 +1,7 @@
 import * as v from 'valibot'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { OptionsOf } from '../config/options.ts'
-import { endpointsShape, listedShape, type StatusOf } from '../observe/status.ts'
+import { endpointsShape, type StatusOf, topShape } from '../observe/status.ts'
 import { UsherError } from '../util/usher-error.ts'
 import { askPorts, exitCodeOf } from './ask-usher.ts'
 import { tableLines } from './columns.ts'
@@ -27,7 +27,7 @@ interface Snapshot {
   readonly atMs: number
 }
 
-const withEndpoints = v.object({ ...listedShape.entries, ...endpointsShape.entries })
+const withEndpoints = v.object({ ...topShape.entries, ...endpointsShape.entries })
 
 /** Endpoints are asked for where they are shown: they are most of the answer. */
 const takeSnapshot = async (
@@ -36,7 +36,7 @@ const takeSnapshot = async (
 ): Promise<Snapshot> => {
   const status = ofEndpoints
     ? await askPorts(options, withEndpoints)
-    : await askPorts(options, listedShape)
+    : await askPorts(options, topShape)
   return { status, atMs: performance.now() }
 }
 

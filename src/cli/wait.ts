@@ -1,12 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import * as v from 'valibot'
 import type { OptionsOf } from '../config/options.ts'
-import type { WaitTarget } from '../config/types/wait-target.ts'
+import type { WaitTarget } from '../config/types/addresses.ts'
 import { Backoff } from '../util/backoff.ts'
 import { type Io, visible, clientsWait } from './io.ts'
 import { joinHostPort, isWildcard, splitHostPort } from '../util/ip.ts'
 import { connectTo } from '../util/connect-to.ts'
 import { lookupHost } from '../source/routes/resolve-host.ts'
-import { type ListedPort, listedShape } from '../observe/status.ts'
+import { statusShapes } from '../observe/status.ts'
 import { askPorts } from './ask-usher.ts'
 
 /** What accepts and then ends the connection does so within a moment. */
@@ -168,6 +169,17 @@ const reasonOf = (error: NodeJS.ErrnoException): string => {
   return [...new Set(reasons)].join(', ')
 }
 
+const waitingShape = v.pick(statusShapes.servicePort, [
+  'servicePort',
+  'protocol',
+  'vips',
+  'paused',
+  'held',
+  'queued',
+])
+
+type WaitingPort = v.InferOutput<typeof waitingShape>
+
 /** An answer later than that is none. */
 const answerMs = 3000
 
@@ -179,7 +191,7 @@ const answerMs = 3000
 const whoWaits = async (metrics: string, listen: string): Promise<string> => {
   try {
     const where = { controlSocket: '', address: metrics }
-    const { servicePorts } = await askPorts(where, listedShape, answerMs)
+    const { servicePorts } = await askPorts(where, waitingShape, answerMs)
     const route = servicePorts.find(port => listensAt(port, listen))
     return route === undefined ? '' : waitingText(route)
   } catch {
@@ -187,7 +199,7 @@ const whoWaits = async (metrics: string, listen: string): Promise<string> => {
   }
 }
 
-const listensAt = ({ protocol, vips }: ListedPort, listen: string): boolean => {
+const listensAt = ({ protocol, vips }: WaitingPort, listen: string): boolean => {
   const port = splitHostPort(listen)?.port
   return (
     protocol === 'TCP' &&
@@ -200,7 +212,7 @@ const listensAt = ({ protocol, vips }: ListedPort, listen: string): boolean => {
   )
 }
 
-const waitingText = (port: ListedPort): string => {
+const waitingText = (port: WaitingPort): string => {
   const { servicePort, held, queued, paused } = port
   if (held === 0)
     return queued === 0 ? '' : `${clientsWait(queued, servicePort)} for a place`

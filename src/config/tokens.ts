@@ -1,10 +1,11 @@
 import { parseArgs } from 'node:util'
 import type { Command } from './commands.ts'
+import { flagName } from '../source/options/option.ts'
 import { routeOptions } from '../source/routes/route-fields.ts'
 import { orList, suggest } from '../util/suggest.ts'
 import { table } from './options.ts'
 import type { Row } from './row.ts'
-import { parseBool } from './types/pairs.ts'
+import { parseBool } from './types/basic.ts'
 import { UsageError } from './usage-error.ts'
 
 type Rows = ReadonlyMap<string, Row>
@@ -21,9 +22,7 @@ interface OptionToken {
 
 /** Whether it is what a route has after its question mark: `on-down`. */
 const isOfRoute = (name: string): boolean =>
-  Object.keys(routeOptions).some(
-    key => key.replace(/[A-Z]/g, letter => `-${letter.toLowerCase()}`) === name,
-  )
+  Object.keys(routeOptions).some(option => flagName(option) === name)
 
 const unknownFlag = (command: Command, rows: Rows, token: OptionToken): UsageError => {
   const owners = Object.entries<Row>(table)

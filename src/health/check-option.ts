@@ -1,7 +1,7 @@
 import * as v from 'valibot'
 import type { DeepReadonly } from '../util/deep-readonly.ts'
 import { show, peek } from '../util/printable.ts'
-import { durationText, isNot, msOf, sound, wholeNumber } from '../util/schema.ts'
+import { durationText, isNot, msOf, oneOf, sound, wholeNumber } from '../util/schema.ts'
 import { suggest, unknownName } from '../util/suggest.ts'
 import { type CheckRules, usualRules } from './check.ts'
 
@@ -111,15 +111,13 @@ const types = ['tcp', 'http', 'postgres', 'redis', 'mysql'] as const
 
 /** All fields of a check that is given as an object; `type` says which of them it has. */
 export const checkFields = {
-  type: v.optional(v.picklist(types, isNot('tcp, http, postgres, redis or mysql'))),
+  type: v.optional(oneOf(types)),
   port: v.optional(wholeNumber(1, 65_535, 'a port: 1 to 65535')),
   path: v.optional(sound('a path, like /primary', pathFault)),
   expectStatus: v.optional(
     v.union([status, v.pipe(v.array(status), v.minLength(1, notStatus))], notStatus),
   ),
-  method: v.optional(
-    v.picklist(['GET', 'HEAD', 'OPTIONS', 'POST'], isNot('GET, HEAD, OPTIONS or POST')),
-  ),
+  method: v.optional(oneOf(['GET', 'HEAD', 'OPTIONS', 'POST'])),
   host: v.optional(textOf('a host name, with a port or not', /^[\w.:[\]-]{1,255}$/)),
   headers: v.optional(headers),
   tls: v.optional(v.boolean(isNot('true or false'))),
@@ -130,14 +128,14 @@ export const checkFields = {
   user: v.optional(sound(nameForm, nameFault)),
   password: v.optional(secret),
   database: v.optional(sound(nameForm, nameFault)),
-  role: v.optional(v.picklist(['primary', 'replica'], isNot('primary or replica'))),
+  role: v.optional(oneOf(['primary', 'replica'])),
   send: v.optional(sound(bytesForm, bytesFault)),
   expect: v.optional(sound(expectForm, expectFault)),
   interval: v.optional(time),
   timeout: v.optional(time),
   fall: v.optional(times),
   rise: v.optional(times),
-  init: v.optional(v.picklist(['up', 'down'], isNot('up or down'))),
+  init: v.optional(oneOf(['up', 'down'])),
 }
 
 const fieldsShape = v.object(checkFields, isNot(`${checkForm}, or an object`))
@@ -270,11 +268,12 @@ const issueOf = (input: unknown, field: string, message: string) => {
 export const decodeCheck = (given: string | Check): CheckOption => {
   const check = typeof given === 'string' ? (readCheck(given) as Check) : given
   const { interval, timeout, fall, rise, init } = check
+  const { intervalMs, timeoutMs } = usualRules
   return {
     check,
     rules: {
-      intervalMs: msOf(interval) ?? usualRules.intervalMs,
-      timeoutMs: msOf(timeout) ?? usualRules.timeoutMs,
+      intervalMs: interval === undefined ? intervalMs : msOf(interval),
+      timeoutMs: timeout === undefined ? timeoutMs : msOf(timeout),
       fall: fall ?? usualRules.fall,
       rise: rise ?? usualRules.rise,
       // A role that a server has not been shown to have is not to be taken for granted.

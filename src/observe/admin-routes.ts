@@ -101,19 +101,20 @@ type StatusOf = (query: StatusQuery) => StatusDocument | Promise<readonly Buffer
 
 /**
  * `/status`. With `?service=default/web:http` it is of that ServicePort, with `?fields=servicePort,vips`
- * it has only those of each.
+ * it has only those of each, with `?alike` endpoints that are alike come together.
  */
 export const statusRoute = (status: StatusOf): Route => ({
   query: asked => {
     const given = new URLSearchParams(asked)
     const [service, fields] = ['service', 'fields'].map(name => given.get(name) ?? '')
-    return JSON.stringify({ service, fields })
+    return JSON.stringify([service, fields, given.has('alike')])
   },
   answer: async asked => {
-    const { service, fields } = JSON.parse(asked) as Record<keyof StatusQuery, string>
+    const [service, fields, joinsAlike] = JSON.parse(asked) as [string, string, boolean]
     const now = await status({
       service: service || undefined,
       fields: fields === '' ? undefined : fields.split(','),
+      joinsAlike,
     })
     return ok(json, 'version' in now ? `${JSON.stringify(now)}\n` : now)
   },

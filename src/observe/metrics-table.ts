@@ -17,7 +17,7 @@ import {
 } from './exposition.ts'
 import type { Probe, ProbeCounts, Tally } from './probe-counts.ts'
 import type { ChangeCount, SyncMetrics } from './sync-metrics.ts'
-import { bindText, type CheckOf } from './status-service-port.ts'
+import { bindText, type CheckOf } from './port-view.ts'
 
 /*
  * The table of all metrics, by what they are read from, in the order of /metrics. Three

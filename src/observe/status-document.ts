@@ -1,28 +1,22 @@
-import { optionsInForce } from './options-in-force.ts'
-import type { CaptureChoice, Placement, VipPlacement } from '../capture/capture.ts'
+import type { CaptureChoice } from '../capture/capture.ts'
 import type { ModeChoice } from '../mode/fallback-mode.ts'
-import type { StandingOrder } from '../mode/operator-orders.ts'
-import { unservedPlacement } from '../mode/placements.ts'
-import { loopbackKey } from '../mode/hybrid-mode.ts'
-import type { Problem, ServicePort, Snapshot } from '../model/snapshot.ts'
+import type { Problem } from '../model/snapshot.ts'
 import type { ChosenRelay } from '../relay/make-relay.ts'
 import { privilegesText } from '../relay/privileges.ts'
-import type { ListenerStats, RelayStats } from '../relay/relay.ts'
+import type { RelayStats } from '../relay/relay.ts'
 import type { SourceStatus } from '../source/source.ts'
-import { forEachYielding } from '../util/list-diff.ts'
 import type { HealthReport } from './health.ts'
-import { joinListeners } from './joined-listeners.ts'
 import { jsonPages } from './json-pages.ts'
 import {
-  bindText,
-  type CheckOf,
-  countEndpoints,
-  endpointStatuses,
-  endpointsText,
-  timesOf,
+  isPortField,
+  portFields,
+  portStatus,
+  portText,
+  portViews,
+  portViewsInTurn,
   timeText,
-  vipStatus,
-} from './status-service-port.ts'
+  type ViewInput,
+} from './port-view.ts'
 import type {
   ChoiceStatus,
   ConnectTimeStatus,
@@ -31,21 +25,15 @@ import type {
   StatusDocument,
 } from './status.ts'
 
-export interface StatusInput {
+export interface StatusInput extends ViewInput {
   readonly version: string
   /** Epoch milliseconds. */
   readonly startedAt: number
   readonly draining: boolean
   readonly mode: ModeChoice
-  readonly snapshots: readonly Snapshot[]
-  readonly placements: readonly Placement[]
   readonly stats: RelayStats
   readonly source: SourceStatus
   readonly problems: readonly Problem[]
-  /** What operators have ordered. */
-  readonly orders: readonly StandingOrder[]
-  /** What checks say of an endpoint (`ip:port`); undefined when it is not checked. */
-  readonly checkOf: CheckOf
   readonly health: Pick<HealthReport, 'healthy' | 'reasons' | 'lastUpdated'>
   /** Undefined where no node matters. */
   readonly node?: NodeStatus | undefined
@@ -54,125 +42,6 @@ export interface StatusInput {
   readonly relay?: ChosenRelay | undefined
   /** Where it is asked for. */
   readonly connectTime?: ConnectTimeStatus | undefined
-}
-
-/** All that went wrong but what clients did themselves (CC, CD, cD): see cause.ts. */
-export const notByClient = (
-  failed: ListenerStats['counters']['failed'] = {},
-): Record<string, number> =>
-  Object.fromEntries(
-    Object.entries(failed).filter(([cause, times]) => times > 0 && !/^c/i.test(cause)),
-  )
-
-const sum = (tally: Readonly<Record<string, number>>): number =>
-  Object.values(tally).reduce((total, count) => total + count, 0)
-
-const pausedStatus = (
-  { protocol }: ServicePort,
-  orders: readonly StandingOrder[],
-): ServicePortStatus['paused'] => {
-  const pause = orders.find(({ kind }) => kind === 'pause')
-  return pause === undefined || protocol !== 'TCP' ? null : timesOf(pause)
-}
-
-/** A ServicePort with what is known of it. */
-export type Entry = readonly [
-  servicePort: ServicePort,
-  vips: readonly VipPlacement[],
-  listener: ListenerStats | undefined,
-  orders: readonly StandingOrder[],
-  checkOf: CheckOf,
-]
-
-/** All but its endpoints one by one. */
-const countedStatus = ([servicePort, vips, listener, orders]: Entry): Omit<
-  ServicePortStatus,
-  'endpoints'
-> => {
-  const bound = new Map(listener?.binds.map(state => [bindText(state.bind), state]))
-  const counters = listener?.counters
-  const failedBy = notByClient(counters?.failed)
-  return {
-    servicePort: servicePort.name,
-    protocol: servicePort.protocol,
-    family: servicePort.family,
-    affinityMs: servicePort.affinityMs,
-    verdicts: {
-      internal: servicePort.internal.verdict,
-      external: servicePort.external.verdict,
-      node: servicePort.externalFromNode.verdict,
-    },
-    sourceRanges: servicePort.sourceRanges ?? null,
-    vips: vips.map(vip => vipStatus(vip, bound)),
-    endpointCounts: countEndpoints(servicePort, orders),
-    options: optionsInForce(servicePort),
-    holdMs: servicePort.protocol === 'TCP' ? (servicePort.retry?.holdMs ?? 0) : 0,
-    paused: pausedStatus(servicePort, orders),
-    active: counters?.active ?? 0,
-    accepted: counters?.accepted ?? 0,
-    failed: sum(failedBy),
-    failedBy,
-    retries: counters?.dialRetries ?? 0,
-    held: counters?.held ?? 0,
-    holdRefused: counters?.holdRefused ?? 0,
-    queued: counters?.queued ?? 0,
-    bytesToBackend: counters?.bytesToBackend ?? 0,
-    bytesToClient: counters?.bytesToClient ?? 0,
-    datagrams: (counters?.datagramsToBackend ?? 0) + (counters?.datagramsToClient ?? 0),
-    lastError: listener?.lastError ?? '',
-  }
-}
-
-/** Each ServicePort with what is known of it, in the order of the snapshots. */
-function* entriesOf(
-  { snapshots, placements, orders, checkOf }: StatusInput,
-  listeners: ReadonlyMap<string, ListenerStats>,
-): Generator<Entry> {
-  const ordered = byName(orders)
-  const byKey = { IPv4: new Map<string, Placement>(), IPv6: new Map<string, Placement>() }
-  for (const one of placements)
-    byKey[one.servicePort.family].set(one.servicePort.key, one)
-  for (const { servicePorts } of snapshots)
-    for (const servicePort of servicePorts.values()) {
-      const known = byKey[servicePort.family]
-      const placed = keysOf(servicePort).flatMap(key => known.get(key) ?? [])
-      const listener = joinListeners(
-        placed.flatMap(({ listenerId }) => listeners.get(listenerId) ?? []),
-      )
-      const own = ordered.get(servicePort.name) ?? noOrders
-      yield [servicePort, vipsOf(servicePort, placed), listener, own, checkOf]
-    }
-}
-
-/** By which it may be placed. */
-const keysOf = (servicePort: ServicePort): readonly string[] =>
-  servicePort.vips.some(({ kind }) => kind === 'NodePort')
-    ? [servicePort.key, loopbackKey(servicePort)]
-    : [servicePort.key]
-
-/** The same object as before where nothing has changed. */
-const vipsOf = (
-  servicePort: ServicePort,
-  placed: readonly Placement[],
-): readonly VipPlacement[] => {
-  const [first, ...others] = placed
-  // It is newer than the last sync.
-  if (first === undefined) return unservedPlacement(servicePort, 'not applied yet').vips
-  return others.length === 0 ? first.vips : placed.flatMap(({ vips }) => vips)
-}
-
-const noOrders: readonly StandingOrder[] = []
-
-const byName = (
-  orders: readonly StandingOrder[],
-): ReadonlyMap<string, readonly StandingOrder[]> => {
-  const found = new Map<string, StandingOrder[]>()
-  for (const order of orders) {
-    const own = found.get(order.name) ?? []
-    own.push(order)
-    found.set(order.name, own)
-  }
-  return found
 }
 
 const headOf = (input: StatusInput): Omit<StatusDocument, 'servicePorts'> => ({
@@ -215,21 +84,15 @@ const relayStatus = (relay: ChosenRelay): NonNullable<StatusDocument['relay']> =
 }
 
 /** Everything there is to know now, joined; in the order of the snapshots. */
-export const buildStatusDocument = (input: StatusInput): StatusDocument => {
-  const listeners = new Map<string, ListenerStats>()
-  for (const listener of input.stats.listeners) listeners.set(listener.id, listener)
-  const entries = entriesOf(input, listeners)
-  return {
-    ...headOf(input),
-    servicePorts: Array.from(entries, entry => {
-      const [servicePort, , ...known] = entry
-      return {
-        ...countedStatus(entry),
-        endpoints: endpointStatuses(servicePort, ...known),
-      }
-    }),
-  }
-}
+export const buildStatusDocument = (input: StatusInput): StatusDocument => ({
+  ...headOf(input),
+  servicePorts: Array.from(
+    portViews(input),
+    view => portStatus(view, allFields) as ServicePortStatus,
+  ),
+})
+
+const allFields = Object.keys(portFields).filter(isPortField)
 
 /** What of the status is asked for. */
 export interface StatusQuery {
@@ -237,6 +100,8 @@ export interface StatusQuery {
   readonly service: string | undefined
   /** What of each; undefined: all. */
   readonly fields: readonly string[] | undefined
+  /** Endpoints that follow each other and are alike but for their name are told together. */
+  readonly joinsAlike: boolean
 }
 
 /**
@@ -245,32 +110,14 @@ export interface StatusQuery {
  */
 export const writeStatus = async (
   input: StatusInput,
-  { service, fields }: StatusQuery,
+  { service, fields: asked, joinsAlike }: StatusQuery,
 ): Promise<Buffer[]> => {
-  const entries = await entriesInTurn(input)
+  const fields = asked === undefined ? allFields : asked.filter(isPortField)
+  const views = await portViewsInTurn(input)
   const made = (function* () {
-    for (const entry of entries)
-      if (service === undefined || entry[0].name === service) yield textOf(entry, fields)
+    for (const view of views)
+      if (service === undefined || view.servicePort.name === service)
+        yield portText(view, fields, joinsAlike)
   })()
   return jsonPages(headOf(input), 'servicePorts', made)
-}
-
-const textOf = (entry: Entry, fields: StatusQuery['fields']): string => {
-  const [servicePort, , ...known] = entry
-  const all: Readonly<Record<string, unknown>> = countedStatus(entry)
-  const counted: Record<string, unknown> = {}
-  for (const field of fields ?? []) counted[field] = all[field]
-  const text = JSON.stringify(fields === undefined ? all : counted)
-  if (fields?.includes('endpoints') === false) return text
-  const comma = text === '{}' ? '' : ','
-  return `${text.slice(0, -1)}${comma}"endpoints":${endpointsText(servicePort, ...known)}}`
-}
-
-/** To be gone through at the pace of `forEachYielding`. */
-export const entriesInTurn = async (input: StatusInput): Promise<Iterable<Entry>> => {
-  const listeners = new Map<string, ListenerStats>()
-  await forEachYielding(input.stats.listeners, listener => {
-    listeners.set(listener.id, listener)
-  })
-  return entriesOf(input, listeners)
 }

@@ -1,5 +1,6 @@
 import * as v from 'valibot'
 import { modeNames } from '../mode/mode.ts'
+import { type ServiceState, serviceStates } from '../page/service-words.ts'
 import type { DeepReadonly } from '../util/deep-readonly.ts'
 
 // What `/status` on the metrics address answers and `usher status` reads: the schema, and the
@@ -96,6 +97,8 @@ const verdicts = v.object({ internal: verdict, external: verdict, node: verdict 
 
 const endpointCounts = v.object({ usable: number, all: number })
 
+const state = v.picklist(Object.keys(serviceStates) as ServiceState[])
+
 const servicePort = v.object({
   /** `namespace/name:port`. */
   servicePort: text,
@@ -110,6 +113,9 @@ const servicePort = v.object({
   /** loadBalancerSourceRanges of the family; null: any client. */
   sourceRanges: optional(v.array(text)),
   vips: v.array(vip),
+  /** How it is as a whole, and why that is so, or why endpoints are missing; '' when all is well. */
+  state: v.optional(state),
+  reason: v.optional(text),
   /** Of its endpoints those that get new connections of some clients now, and all. */
   endpointCounts: v.optional(endpointCounts),
   endpoints: v.array(endpoint),
@@ -225,7 +231,13 @@ export const statusSchema = v.object({
 })
 
 /** Of parts of it, for what is made of them. */
-export const statusShapes = { vip, endpoint, servicePort } as const
+export const statusShapes = { vip, endpoint, servicePort, endpointCounts, state } as const
+
+/** As `?alike` tells them: names of those that follow it, and are the same but for that. */
+const endpointRun = v.object({
+  ...endpoint.entries,
+  alike: v.optional(v.array(text)),
+})
 
 /** What lists and tables are made of; endpoints are most of the whole. */
 export const listedShape = v.object({
@@ -247,13 +259,37 @@ export const listedShape = v.object({
     'bytesToClient',
   ]).entries,
   endpointCounts,
+  state,
 })
 
-export const endpointsShape = v.pick(servicePort, [
+/** What `usher top` is made of, each second. */
+export const topShape = v.pick(listedShape, [
   'servicePort',
   'protocol',
-  'endpoints',
+  'family',
+  'paused',
+  'active',
+  'accepted',
+  'failed',
+  'retries',
+  'bytesToBackend',
+  'bytesToClient',
+  'endpointCounts',
+  'state',
 ])
+
+export const listenersShape = v.pick(servicePort, ['servicePort', 'protocol', 'vips'])
+
+export const endpointsShape = v.object({
+  ...v.pick(servicePort, ['servicePort', 'protocol']).entries,
+  endpoints: v.array(endpointRun),
+})
+
+/** What `usher status` prints. */
+export const printedShape = v.object({
+  ...v.omit(servicePort, ['endpointCounts', 'state', 'reason']).entries,
+  endpoints: v.array(endpointRun),
+})
 
 type Out<S extends v.GenericSchema> = DeepReadonly<v.InferOutput<S>>
 
@@ -264,7 +300,11 @@ export type StatusOf<P> = Omit<StatusDocument, 'servicePorts'> & {
   readonly servicePorts: readonly P[]
 }
 export type ListedPort = Out<typeof listedShape>
+export type TopPort = Out<typeof topShape>
+export type PortListeners = Out<typeof listenersShape>
 export type PortEndpoints = Out<typeof endpointsShape>
+export type PrintedPort = Out<typeof printedShape>
+export type EndpointRun = Out<typeof endpointRun>
 export type VipStatus = Out<typeof vip>
 export type EndpointStatus = Out<typeof endpoint>
 export type NodeStatus = Out<typeof node>

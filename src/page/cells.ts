@@ -1,18 +1,34 @@
-import type { Cell } from './columns.ts'
+import type { Column } from './column.ts'
 import { el, setAttribute, setText } from './dom.ts'
 
-/** Makes a row's cells say this, with the nodes that are there. */
-export const fillRow = (row: HTMLTableRowElement, cells: readonly Cell[]): void => {
-  while (row.cells.length < cells.length) row.append(el('td'))
-  for (const [i, cell] of cells.entries()) fillCell(row.cells[i] as HTMLElement, cell)
+/** Makes a row's cells say what the columns read of `item`, with the nodes that are there. */
+export const fillRow = <T>(
+  row: HTMLTableRowElement,
+  columns: readonly Column<T>[],
+  item: T,
+  now: number,
+): void => {
+  while (row.cells.length < columns.length) row.append(el('td'))
+  for (const [i, { read, more, style }] of columns.entries())
+    fillCell(
+      row.cells[i] as HTMLElement,
+      read(item, now),
+      more?.(item, now) ?? '',
+      style?.(item, now) === 'red',
+    )
 }
 
-const fillCell = (cell: HTMLElement, { text, more = '', isTrouble }: Cell): void => {
+const fillCell = (
+  cell: HTMLElement,
+  text: string,
+  more: string,
+  isTrouble: boolean,
+): void => {
   if (cell.firstChild === null) cell.append('', el('small'))
   const [shown, rest] = cell.childNodes
   if (shown) setText(shown, text)
   if (rest) setText(rest, more)
-  cell.classList.toggle('trouble', isTrouble === true)
+  cell.classList.toggle('trouble', isTrouble)
   // What may be cut off.
   setAttribute(
     cell,
@@ -22,33 +38,31 @@ const fillCell = (cell: HTMLElement, { text, more = '', isTrouble }: Cell): void
 }
 
 /** A small table whose rows are filled again and again. */
-export interface SmallTable {
+export interface SmallTable<T> {
   readonly element: HTMLElement
   /** `note` is said below. */
-  show(rows: readonly (readonly Cell[])[], note: string): void
+  show(items: readonly T[], note: string): void
 }
 
-export const smallTable = (caption: string, titles: readonly string[]): SmallTable => {
-  const heads = titles.map(title => el('th', { scope: 'col' }, title))
+export const smallTable = <T>(
+  caption: string,
+  columns: readonly Column<T>[],
+): SmallTable<T> => {
+  const heads = columns.map(({ name }) => el('th', { scope: 'col' }, name))
   const body = el('tbody')
   const table = el('table', {}, el('thead', {}, el('tr', {}, ...heads)), body)
   const below = el('p', { class: 'quiet' })
   const element = el('section', {}, el('h3', {}, caption), table, below)
   return {
     element,
-    show: (rows, note) => {
-      while (body.rows.length > rows.length) body.deleteRow(-1)
-      while (body.rows.length < rows.length) body.append(el('tr'))
-      for (const [i, cells] of rows.entries())
-        fillRow(body.rows[i] as HTMLTableRowElement, cells)
-      table.hidden = rows.length === 0
+    show: (items, note) => {
+      const now = Date.now()
+      while (body.rows.length > items.length) body.deleteRow(-1)
+      while (body.rows.length < items.length) body.append(el('tr'))
+      for (const [i, item] of items.entries())
+        fillRow(body.rows[i] as HTMLTableRowElement, columns, item, now)
+      table.hidden = items.length === 0
       setText(below, note)
     },
   }
 }
-
-export const cell = (text: string, more = '', isTrouble = false): Cell => ({
-  text,
-  more,
-  isTrouble,
-})

@@ -1,136 +1,129 @@
+import type { Column } from './column.ts'
 import { bytesForPeople, perSecond } from './format.ts'
+import {
+  endpointsText,
+  type Rates,
+  routeName,
+  type ServiceState,
+  serviceStates,
+} from './service-words.ts'
 import type { Row } from './store.ts'
 
-/** What a cell says. */
-export interface Cell {
-  readonly text: string
-  /** After it, in a quieter voice. */
-  readonly more?: string
-  readonly isTrouble?: boolean
-}
-
-export interface Column {
+/** Of the table of Services; `now` is `Tick.at` of the last look. */
+export interface ServiceColumn extends Column<Row> {
   readonly id: string
-  readonly title: string
   /** Said on hover. */
   readonly help?: string
   /** Made of counts, and left out where there are none. */
   readonly isNumber?: true
   /** The first click sorts so. */
   readonly first: 'ascending' | 'descending'
-  readonly cell: (row: Row, now: number) => Cell
-  /** What it is sorted by; `now` is `Tick.at`. */
+  /** What it is sorted by. */
   readonly key: (row: Row, now: number) => number | string
 }
 
-const rateColumn = (
+const figureColumn = (
   id: string,
-  title: string,
+  name: string,
   help: string,
-  rate: (row: Row) => number,
-  text: (rate: number) => string = perSecond,
-): Column => ({
+  key: (row: Row) => number,
+  text: (figure: number) => string = perSecond,
+): ServiceColumn => ({
   id,
-  title,
+  name,
   help,
   isNumber: true,
   first: 'descending',
-  cell: row => ({ text: quietZero(rate(row), text) }),
-  key: rate,
+  // Of what is not there the eye is spared the zeros.
+  read: row => (key(row) === 0 ? '·' : text(key(row))),
+  key,
 })
 
-/** Of what is not there the eye is spared the zeros. */
-const quietZero = (number: number, text: (number: number) => string): string =>
-  number === 0 ? '·' : text(number)
+const bytesColumn = (
+  id: string,
+  name: string,
+  help: string,
+  field: keyof Rates,
+): ServiceColumn =>
+  figureColumn(
+    id,
+    name,
+    help,
+    row => row.rates[field],
+    rate => bytesForPeople(Math.round(rate)),
+  )
 
-export const columns: readonly Column[] = [
+export const columns: readonly ServiceColumn[] = [
   {
     id: 'name',
-    title: 'Service',
+    name: 'Service',
     first: 'ascending',
-    cell: ({ name, protocol, family }) => ({
-      text: name.replace(/^route\//, ''),
-      more: [protocol === 'TCP' ? '' : protocol, family === 'IPv6' ? 'IPv6' : '']
+    read: ({ servicePort }) => routeName(servicePort),
+    more: ({ protocol, family }) =>
+      [protocol === 'TCP' ? '' : protocol, family === 'IPv6' ? 'IPv6' : '']
         .filter(Boolean)
         .join(' '),
-    }),
-    key: ({ name }) => name,
+    key: ({ servicePort }) => servicePort,
   },
   {
     id: 'vips',
-    title: 'VIPs',
+    name: 'VIPs',
     first: 'ascending',
-    cell: ({ vips }) => ({ text: vips }),
-    key: ({ vips }) => vips,
+    read: ({ addresses }) => addresses,
+    key: ({ addresses }) => addresses,
   },
   {
     id: 'state',
-    title: 'State',
+    name: 'State',
     first: 'descending',
-    cell: (row, now) => ({
-      text: stateText(row, now),
-      isTrouble: troubleOf(row, now) >= 2,
-    }),
+    read: (row, now) => stateNow(row, now),
+    style: (row, now) => (troubleOf(row, now) >= 2 ? 'red' : undefined),
     key: (row, now) => troubleOf(row, now),
   },
   {
     id: 'endpoints',
-    title: 'Endpoints',
+    name: 'Endpoints',
     help: 'in use, of all, and why others are not; one that rests for a while after a failure is in use',
     first: 'ascending',
-    cell: ({ usable, all, missing, why }) => ({
-      text: `${usable}/${all}`,
-      more: why,
-      isTrouble: missing > 0,
-    }),
-    key: ({ usable, all }) => (all === 0 ? 0 : usable / all),
+    read: endpointsText,
+    more: ({ reason }) => reason,
+    style: ({ missing }) => (missing > 0 ? 'red' : undefined),
+    key: ({ endpointCounts: { usable, all } }) => (all === 0 ? 0 : usable / all),
   },
-  {
-    ...rateColumn(
-      'active',
-      'Open',
-      'connections and flows that are open',
-      row => row.active,
-    ),
-    cell: ({ active }) => ({ text: quietZero(active, String) }),
-  },
-  rateColumn(
+  figureColumn(
+    'active',
+    'Open',
+    'connections and flows that are open',
+    row => row.active,
+    String,
+  ),
+  figureColumn(
     'new',
     'New/s',
     'new connections a second; of UDP, new flows',
     row => row.rates.accepted,
   ),
   {
-    ...rateColumn(
+    ...figureColumn(
       'failed',
       'Failed/s',
       'connections that ended in a failure, those ended by their clients apart',
       row => row.rates.failed,
     ),
-    cell: ({ rates }) => ({
-      text: quietZero(rates.failed, perSecond),
-      isTrouble: rates.failed > 0,
-    }),
+    style: ({ rates }) => (rates.failed > 0 ? 'red' : undefined),
   },
-  rateColumn(
+  figureColumn(
     'retries',
     'Retries/s',
     'endpoints dialled because another did not answer or refused',
     row => row.rates.retries,
   ),
-  rateColumn(
-    'in',
-    'In/s',
-    'bytes a second, from clients to backends',
-    row => row.rates.toBackend,
-    rate => bytesForPeople(Math.round(rate)),
-  ),
-  rateColumn(
+  bytesColumn('in', 'In/s', 'bytes a second, from clients to backends', 'bytesToBackend'),
+  bytesColumn(
     'out',
     'Out/s',
     'bytes a second, from backends to clients',
-    row => row.rates.toClient,
-    rate => bytesForPeople(Math.round(rate)),
+    'bytesToClient',
   ),
 ]
 
@@ -154,7 +147,8 @@ export const sorted = (
   const keyed = rows.map(row => ({ row, key: column.key(row, now) }))
   keyed.sort((a, b) => {
     if (a.key !== b.key) return a.key < b.key ? -sign : sign
-    return a.row.name < b.row.name ? -1 : a.row.name > b.row.name ? 1 : 0
+    const [one, other] = [a.row.servicePort, b.row.servicePort]
+    return one < other ? -1 : one > other ? 1 : 0
   })
   return keyed.map(({ row }) => row)
 }
@@ -162,29 +156,15 @@ export const sorted = (
 /** Milliseconds for which a failure colours its row. */
 const shownMs = 10_000
 
-/** What should be looked at first: 3 clients suffer, 2 would, 1 worth knowing, 0 all is well. */
-type Trouble = 0 | 1 | 2 | 3
-
-const byState: Readonly<Record<Row['state'], Trouble>> = {
-  'not listening': 3,
-  'none usable': 3,
-  failing: 3,
-  'no endpoints': 2,
-  paused: 1,
-  'not captured': 1,
-  starting: 1,
-  ok: 0,
-}
-
 /** `now`: `Tick.at` of the last look. */
 const isFailing = ({ failedAt }: Row, now: number): boolean =>
   failedAt !== undefined && now - failedAt < shownMs
 
-export const troubleOf = (row: Row, now: number): Trouble => {
-  if (isFailing(row, now)) return 3
-  return byState[row.state] || (row.missing > 0 ? 1 : 0)
+/** See `serviceStates`. */
+export const troubleOf = (row: Row, now: number): number => {
+  if (isFailing(row, now)) return serviceStates.failing
+  return serviceStates[row.state] || (row.missing > 0 ? 1 : 0)
 }
 
-/** The state in a word or two. */
-const stateText = (row: Row, now: number): string =>
+const stateNow = (row: Row, now: number): ServiceState =>
   row.state === 'ok' && isFailing(row, now) ? 'failing' : row.state

@@ -41,9 +41,9 @@ const followAddress = (): void => {
 }
 
 /** `#default/web:http`, `#default/dns:dns,UDP,IPv6`. */
-const fragmentOf = ({ name, protocol, family }: Row): string => {
+const fragmentOf = ({ servicePort, protocol, family }: Row): string => {
   const unusual = [protocol, family].filter(word => word !== 'TCP' && word !== 'IPv4')
-  return `#${encodeURI([name, ...unusual].join(','))}`
+  return `#${encodeURI([servicePort, ...unusual].join(','))}`
 }
 
 const table = new ServiceTable(byId('scroller'), {

@@ -1,9 +1,16 @@
-import { type SmallTable, smallTable, cell } from './cells.ts'
+import { smallTable } from './cells.ts'
+import type { Column } from './column.ts'
 import { el, setText } from './dom.ts'
-import { identity, type Row } from './store.ts'
-import type { Cell } from './columns.ts'
-import { endpointState, type ShownEndpoint, unusedReason } from './endpoint-words.ts'
 import { bytesForPeople, forPeople } from './format.ts'
+import {
+  endpointState,
+  identity,
+  routeName,
+  type ShownEndpoint,
+  type ShownPort,
+  unusedReason,
+} from './service-words.ts'
+import type { Row } from './store.ts'
 
 const everyMs = 1000
 /** Kept of the connections that have ended, and listed of the open ones: no more is asked for. */
@@ -20,10 +27,10 @@ export class OpenedService {
   readonly #panel: HTMLElement
   readonly #stop = new AbortController()
   readonly #facts = el('dl')
-  readonly #vips = smallTable('VIPs', titlesOf(vipColumns))
-  readonly #endpoints = smallTable('Endpoints', titlesOf(endpointColumns))
-  readonly #ended = smallTable('Last connections', titlesOf(endedColumns))
-  readonly #open = smallTable('Open connections', titlesOf(openColumns))
+  readonly #vips = smallTable('VIPs', vipColumns)
+  readonly #endpoints = smallTable('Endpoints', endpointColumns)
+  readonly #ended = smallTable('Last connections', endedColumns)
+  readonly #open = smallTable('Open connections', openColumns)
   readonly #lost = el('p', { class: 'trouble', role: 'status' })
   /** Newest first. */
   #known: readonly EndedConnection[] = []
@@ -31,18 +38,18 @@ export class OpenedService {
   #hadGap = false
   #after: string | undefined
   /** What this Usher does not answer is not asked for again. */
-  readonly #refused = new Set<SmallTable>()
+  readonly #refused = new Set<string>()
 
   constructor(panel: HTMLElement, row: Row, close: () => void) {
     this.row = row
     this.#panel = panel
     const closing = el('button', { type: 'button', title: 'Esc' }, 'Close')
     closing.addEventListener('click', close)
-    const { name, protocol, family } = row
+    const { servicePort, protocol, family } = row
     const title = el(
       'h2',
       {},
-      name.replace(/^route\//, ''),
+      routeName(servicePort),
       el('small', {}, `${protocol} ${family}`),
     )
     const parts = [this.#endpoints, this.#ended, this.#open, this.#vips]
@@ -78,17 +85,17 @@ export class OpenedService {
   }
 
   async #look(signal: AbortSignal): Promise<void> {
-    const { name, protocol } = this.row
+    const { servicePort, protocol } = this.row
     const after = this.#after === undefined ? {} : { after: this.#after }
-    const newest = { routes: name, limit: String(mostEnded), ...after }
-    const some = { routes: name, limit: String(mostOpen) }
+    const newest = { routes: servicePort, limit: String(mostEnded), ...after }
+    const some = { routes: servicePort, limit: String(mostOpen) }
     const [status, ended, open] = await Promise.all([
-      ask<Status>('status', { service: name }, signal),
+      ask<Status>('status', { service: servicePort }, signal),
       ...(protocol === 'TCP'
         ? ([
-            this.#unlessRefused(this.#ended, () => ask<Ended>('ended', newest, signal)),
-            this.#unlessRefused(this.#open, () =>
-              ask<OpenConnections>('connections', some, signal),
+            this.#unlessRefused('ended', path => ask<Ended>(path, newest, signal)),
+            this.#unlessRefused('connections', path =>
+              ask<OpenConnections>(path, some, signal),
             ),
           ] as const)
         : []),
@@ -99,21 +106,18 @@ export class OpenedService {
   }
 
   async #unlessRefused<T>(
-    table: SmallTable,
-    asking: () => Promise<Asked<T>>,
+    path: string,
+    asking: (path: string) => Promise<Asked<T>>,
   ): Promise<Asked<T> | undefined> {
-    if (this.#refused.has(table)) return undefined
-    const asked = await asking()
-    if ('why' in asked && asked.isFinal) this.#refused.add(table)
+    if (this.#refused.has(path)) return undefined
+    const asked = await asking(path)
+    if ('why' in asked && asked.isFinal) this.#refused.add(path)
     return asked
   }
 
   #showStatus(asked: Asked<Status>): void {
     const all = 'answer' in asked ? asked.answer.servicePorts : []
-    const found = all.find(
-      ({ servicePort: name, protocol, family }) =>
-        identity({ name, protocol, family }) === identity(this.row),
-    )
+    const found = all.find(one => identity(one) === identity(this.row))
     setText(this.#lost, 'why' in asked ? asked.why : found ? '' : 'This Service is gone.')
     if (found === undefined) return
     const facts = factsOf(found).flatMap(([name, value]) => [
@@ -122,22 +126,18 @@ export class OpenedService {
     ])
     if (!isSame(this.#facts, facts)) this.#facts.replaceChildren(...facts)
     const errors = lastErrors(this.#known)
-    const now = Date.now()
     const endpoints = found.endpoints.map(one => {
-      return { ...one, now, lastError: errors.get(one.endpoint) ?? '–' }
+      return { ...one, lastError: errors.get(one.endpoint) ?? '–' }
     })
-    this.#endpoints.show(
-      rowsOf(endpointColumns, endpoints),
-      endpoints.length === 0 ? 'None.' : '',
-    )
-    this.#vips.show(rowsOf(vipColumns, found.vips), '')
+    this.#endpoints.show(endpoints, endpoints.length === 0 ? 'None.' : '')
+    this.#vips.show(found.vips, '')
   }
 
   /** With a refusal what is known stays: it has ended. */
   #showEnded(asked: Asked<Ended>): void {
     if ('answer' in asked) this.#learn(asked.answer)
     const note = 'why' in asked ? asked.why : this.#endedNote()
-    this.#ended.show(rowsOf(endedColumns, this.#known), note)
+    this.#ended.show(this.#known, note)
   }
 
   #learn({ connections, leftOut, gap, next }: Ended): void {
@@ -159,11 +159,7 @@ export class OpenedService {
 
   #showOpen(asked: Asked<OpenConnections>): void {
     if ('why' in asked) this.#open.show([], asked.why)
-    else
-      this.#open.show(
-        rowsOf(openColumns, asked.answer.connections),
-        openNote(asked.answer),
-      )
+    else this.#open.show(asked.answer.connections, openNote(asked.answer))
   }
 }
 
@@ -175,53 +171,59 @@ const isSame = (list: HTMLElement, nodes: readonly HTMLElement[]): boolean =>
   list.children.length === nodes.length &&
   nodes.every((node, i) => list.children[i]?.textContent === node.textContent)
 
-// Rows of the tables of an opened Service.
+const redIf = (isTrouble: boolean): 'red' | undefined => (isTrouble ? 'red' : undefined)
 
-/** Tables as lists of columns: what stands above one, and what it says of a row. */
-type Columns<T> = readonly (readonly [title: string, cellOf: (one: T) => Cell])[]
-type Rows = readonly (readonly Cell[])[]
-
-const titlesOf = (columns: Columns<never>): readonly string[] =>
-  columns.map(([title]) => title)
-
-const rowsOf = <T>(columns: Columns<T>, all: readonly T[]): Rows =>
-  all.map(one => columns.map(([, cellOf]) => cellOf(one)))
-
-const vipColumns: Columns<ServiceStatus['vips'][number]> = [
-  ['Kind', ({ kind }) => cell(kind)],
-  ['Address', ({ vip }) => cell(vip)],
-  ['By', ({ capture }) => cell(capture)],
-  ['State', ({ state, reason }) => cell(state, reason, state === 'failed')],
+const vipColumns: readonly Column<ServiceStatus['vips'][number]>[] = [
+  { name: 'Kind', read: ({ kind }) => kind },
+  { name: 'Address', read: ({ vip }) => vip },
+  { name: 'By', read: ({ capture }) => capture },
+  {
+    name: 'State',
+    read: ({ state }) => state,
+    more: ({ reason }) => reason,
+    style: ({ state }) => redIf(state === 'failed'),
+  },
 ]
 
-interface EndpointRow extends ShownEndpoint {
-  readonly now: number
+interface NamedEndpoint extends ShownEndpoint {
+  /** `ip:port`. */
+  readonly endpoint: string
+}
+
+interface EndpointRow extends NamedEndpoint {
   /** What went wrong with it last, of the connections that have ended. */
   readonly lastError: string
 }
 
-const endpointColumns: Columns<EndpointRow> = [
-  ['Endpoint', ({ endpoint, check }) => cell(endpoint, check?.host ?? '')],
-  ['State', one => stateCell(one, one.now)],
-  ['Open', ({ active }) => cell(String(active))],
-  ['Failures', ({ failures }) => cell(String(failures))],
-  [
-    'RTT',
-    ({ rttMs }) =>
-      cell(rttMs === undefined ? '–' : `${rttMs.toFixed(rttMs < 1 ? 2 : 1)} ms`),
-  ],
-  ['Sent again', ({ retransmits }) => cell(String(retransmits ?? '–'))],
-  ['Weight', ({ weight }) => cell(String(weight))],
-  ['Last error', ({ lastError }) => cell(lastError)],
+const endpointColumns: readonly Column<EndpointRow>[] = [
+  {
+    name: 'Endpoint',
+    read: ({ endpoint }) => endpoint,
+    more: ({ check }) => check?.host ?? '',
+  },
+  {
+    name: 'State',
+    read: endpointState,
+    more: (one, now) => stateReason(one, now),
+    style: one => redIf(endpointState(one) !== 'ready'),
+  },
+  { name: 'Open', read: ({ active }) => String(active) },
+  { name: 'Failures', read: ({ failures }) => String(failures) },
+  {
+    name: 'RTT',
+    read: ({ rttMs }) =>
+      rttMs === undefined ? '–' : `${rttMs.toFixed(rttMs < 1 ? 2 : 1)} ms`,
+  },
+  { name: 'Sent again', read: ({ retransmits }) => String(retransmits ?? '–') },
+  { name: 'Weight', read: ({ weight }) => String(weight) },
+  { name: 'Last error', read: ({ lastError }) => lastError },
 ]
 
-const stateCell = (endpoint: ShownEndpoint, now: number): Cell => {
-  const state = endpointState(endpoint)
-  // Rests come and go, and rows must not grow and shrink with them; the last error says why.
-  if (state === 'resting') return cell(state, '', true)
-  const more = [unusedReason(endpoint), timesOf(endpoint, now)].filter(Boolean).join(', ')
-  return cell(state, more, state !== 'ready')
-}
+/** Rests come and go, and rows must not grow and shrink with them; the last error says why. */
+const stateReason = (endpoint: ShownEndpoint, now: number): string =>
+  endpointState(endpoint) === 'resting'
+    ? ''
+    : [unusedReason(endpoint), timesOf(endpoint, now)].filter(Boolean).join(', ')
 
 /** Since when it is so, and until when. */
 const timesOf = ({ drained, check }: ShownEndpoint, now: number): string => {
@@ -246,22 +248,24 @@ const lastErrors = (ended: readonly EndedConnection[]): ReadonlyMap<string, stri
 /** Causes that are the client's doing, or nobody's. */
 const noFault = /^(?:--|c.)$/i
 
-const endedColumns: Columns<EndedConnection> = [
-  ['Ended', ({ endedAt }) => cell(clockTime(endedAt))],
-  ['Client', ({ client }) => cell(client)],
-  ['Endpoint', one => cell(one.endpoint || 'none', failedAttempts(one))],
-  [
-    'How it ended',
-    ({ causeText, cause, detail }) =>
-      cell(
-        causeText,
-        [cause === '--' ? '' : cause, detail].filter(Boolean).join(' '),
-        !noFault.test(cause),
-      ),
-  ],
-  ['Took', ({ totalMs }) => cell(millis(totalMs))],
-  ['To it', ({ bytesToBackend }) => cell(bytesForPeople(bytesToBackend))],
-  ['To client', ({ bytesToClient }) => cell(bytesForPeople(bytesToClient))],
+const endedColumns: readonly Column<EndedConnection>[] = [
+  { name: 'Ended', read: ({ endedAt }) => clockTime(endedAt) },
+  { name: 'Client', read: ({ client }) => client },
+  {
+    name: 'Endpoint',
+    read: ({ endpoint }) => endpoint || 'none',
+    more: one => failedAttempts(one),
+  },
+  {
+    name: 'How it ended',
+    read: ({ causeText }) => causeText,
+    more: ({ cause, detail }) =>
+      [cause === '--' ? '' : cause, detail].filter(Boolean).join(' '),
+    style: ({ cause }) => redIf(!noFault.test(cause)),
+  },
+  { name: 'Took', read: ({ totalMs }) => millis(totalMs) },
+  { name: 'To it', read: ({ bytesToBackend }) => bytesForPeople(bytesToBackend) },
+  { name: 'To client', read: ({ bytesToClient }) => bytesForPeople(bytesToClient) },
 ]
 
 /** `after 10.0.0.7:80 refused, 1 ms`. */
@@ -271,14 +275,14 @@ const failedAttempts = ({ attempts }: EndedConnection): string => {
   return texts.length === 0 ? '' : `after ${texts.join('; ')}`
 }
 
-const openColumns: Columns<OpenConnection> = [
-  ['Client', ({ client }) => cell(client)],
-  ['Endpoint', ({ endpoint }) => cell(endpoint || 'none')],
-  ['State', ({ state }) => cell(state)],
-  ['Age', ({ ageMs }) => cell(forPeople(ageMs))],
-  ['Idle', ({ idleMs }) => cell(idleMs === null ? '–' : forPeople(idleMs))],
-  ['To it', ({ bytesToBackend }) => cell(bytesForPeople(bytesToBackend))],
-  ['To client', ({ bytesToClient }) => cell(bytesForPeople(bytesToClient))],
+const openColumns: readonly Column<OpenConnection>[] = [
+  { name: 'Client', read: ({ client }) => client },
+  { name: 'Endpoint', read: ({ endpoint }) => endpoint || 'none' },
+  { name: 'State', read: ({ state }) => state },
+  { name: 'Age', read: ({ ageMs }) => forPeople(ageMs) },
+  { name: 'Idle', read: ({ idleMs }) => (idleMs === null ? '–' : forPeople(idleMs)) },
+  { name: 'To it', read: ({ bytesToBackend }) => bytesForPeople(bytesToBackend) },
+  { name: 'To client', read: ({ bytesToClient }) => bytesForPeople(bytesToClient) },
 ]
 
 const millis = (ms: number): string =>
@@ -327,10 +331,7 @@ const factsOf = (service: ServiceStatus): readonly (readonly [string, string])[]
 
 // What the page reads of `/status?service=`, `/ended` and `/connections`.
 
-interface ServiceStatus {
-  readonly servicePort: string
-  readonly protocol: string
-  readonly family: string
+interface ServiceStatus extends ShownPort {
   readonly affinityMs: number
   readonly verdicts: Readonly<Record<'internal' | 'external' | 'node', string>>
   readonly vips: readonly {
@@ -341,7 +342,7 @@ interface ServiceStatus {
     readonly state: string
     readonly reason: string
   }[]
-  readonly endpoints: readonly ShownEndpoint[]
+  readonly endpoints: readonly NamedEndpoint[]
   readonly options: Readonly<Record<string, string>>
   readonly paused: { readonly since: string; readonly until: string | null } | null
   readonly accepted: number

@@ -1,17 +1,9 @@
 import { History } from './history.ts'
-import { countsPerRow, type Events, type Head, type RowText, type Tick } from './wire.ts'
+import { type Counts, identity, type Rates, ratesOf } from './service-words.ts'
+import { countsPerRow, type Events, type Head, type ShownRow, type Tick } from './wire.ts'
 
 /** A Service as it is known here, with what is made of its counts. */
-export interface Row {
-  name: string
-  protocol: string
-  family: string
-  vips: string
-  state: RowText[5]
-  why: string
-  usable: number
-  all: number
-  missing: number
+export interface Row extends ShownRow {
   /** In lower case, all that a filter looks at. */
   searchable: string
   active: number
@@ -23,17 +15,8 @@ export interface Row {
   history: History | undefined
 }
 
-export interface Rates {
-  readonly accepted: number
-  readonly failed: number
-  readonly retries: number
-  readonly toBackend: number
-  readonly toClient: number
-}
-
-type Counts = readonly number[]
-
-const idle: Rates = { accepted: 0, failed: 0, retries: 0, toBackend: 0, toClient: 0 }
+const none: Counts = []
+const idle = ratesOf(none, none, 1)
 
 /** Applies what `/stream` sends. */
 export class Store {
@@ -63,15 +46,15 @@ export class Store {
   }
 
   setRows(texts: Events['rows']): void {
-    for (const [index, ...parts] of texts) {
-      const [name, protocol, family, vips, state, why, usable, all, missing] = parts
-      const searchable = [name, protocol, vips, state, why].join(' ').toLowerCase()
-      const shown = { vips, state, why, usable, all, missing, searchable }
-      const text = { name, protocol, family, ...shown }
-      const row = this.#rowAt(index, text)
+    for (const [number, shown] of texts) {
+      const { servicePort, protocol, addresses, state, reason } = shown
+      const searchable = [servicePort, protocol, addresses, state, reason]
+        .join(' ')
+        .toLowerCase()
+      const row = this.#rowAt(number, shown)
       // It was until now, too: as endpoints come back from a rest and fail again, the row stays.
       if (state === 'failing' || row.state === 'failing') row.failedAt = this.tick?.at
-      Object.assign(row, text)
+      Object.assign(row, shown, { searchable })
     }
   }
 
@@ -112,14 +95,14 @@ export class Store {
   }
 
   /** The row of this number, new if it belongs to another Service by now. */
-  #rowAt(index: number, text: Pick<Row, 'name' | 'protocol' | 'family'>): Row {
-    const known = this.#rows.get(index)
-    if (known !== undefined && identity(known) === identity(text)) return known
-    this.#forget(index)
-    const row = this.#before.get(identity(text)) ?? ({ ...nothing } as Row)
+  #rowAt(number: number, shown: ShownRow): Row {
+    const known = this.#rows.get(number)
+    if (known !== undefined && identity(known) === identity(shown)) return known
+    this.#forget(number)
+    const row = this.#before.get(identity(shown)) ?? ({ ...nothing } as Row)
     row.rates = idle
     row.failedAt = undefined
-    this.#rows.set(index, row)
+    this.#rows.set(number, row)
     return row
   }
 
@@ -132,19 +115,3 @@ export class Store {
 }
 
 const nothing = { active: 0, history: undefined }
-
-export const identity = (row: Pick<Row, 'name' | 'protocol' | 'family'>): string =>
-  `${row.name} ${row.protocol} ${row.family}`
-
-/** A data plane that was started again counts from 0. */
-const ratesOf = (before: Counts, now: Counts, seconds: number): Rates => {
-  const rate = (i: number): number =>
-    seconds > 0 ? Math.max(0, (now[i] ?? 0) - (before[i] ?? 0)) / seconds : 0
-  return {
-    accepted: rate(1),
-    failed: rate(2),
-    retries: rate(3),
-    toBackend: rate(4),
-    toClient: rate(5),
-  }
-}

@@ -1,7 +1,8 @@
 import { fillRow } from './cells.ts'
-import { type Column, columns, type Sorting, troubleOf } from './columns.ts'
+import { columns, type ServiceColumn, type Sorting, troubleOf } from './columns.ts'
 import { el, setAttribute } from './dom.ts'
-import { identity, type Row } from './store.ts'
+import { identity } from './service-words.ts'
+import type { Row } from './store.ts'
 import { historyLength, type History } from './history.ts'
 
 /** As services-table.css has it. */
@@ -21,7 +22,7 @@ export interface TableState {
 }
 
 interface TableDeps {
-  readonly sort: (column: Column) => void
+  readonly sort: (column: ServiceColumn) => void
   readonly open: (row: Row) => void
 }
 
@@ -37,7 +38,7 @@ export class ServiceTable {
   readonly #body = el('tbody')
   readonly #above = spacer()
   readonly #below = spacer()
-  readonly #heads: ReadonlyMap<Column, HTMLElement>
+  readonly #heads: ReadonlyMap<ServiceColumn, HTMLElement>
   readonly #shown: ShownRow[] = []
   #state: TableState | undefined
 
@@ -118,10 +119,7 @@ export class ServiceTable {
 
   #fill({ element, spark }: ShownRow, row: Row, at: number): void {
     const { now, look, active, opened } = this.#state as TableState
-    fillRow(
-      element,
-      columns.map(column => column.cell(row, now)),
-    )
+    fillRow(element, columns, row, now)
     spark.draw(row.history, look)
     setAttribute(element, 'aria-rowindex', String(at + 2))
     setAttribute(element, 'id', row === active ? 'active-row' : '')
@@ -136,14 +134,20 @@ export class ServiceTable {
   }
 }
 
-const headOf = (column: Column, sort: (column: Column) => void): HTMLElement => {
-  const { title, help = '' } = column
-  const button = el('button', { type: 'button', title: help }, title)
+const headOf = (
+  column: ServiceColumn,
+  sort: (column: ServiceColumn) => void,
+): HTMLElement => {
+  const { name, help = '' } = column
+  const button = el('button', { type: 'button', title: help }, name)
   button.addEventListener('click', () => sort(column))
   return el('th', { scope: 'col', ...attributesOf(column) }, button)
 }
 
-const attributesOf = ({ id, isNumber }: Column): Readonly<Record<string, string>> => ({
+const attributesOf = ({
+  id,
+  isNumber,
+}: ServiceColumn): Readonly<Record<string, string>> => ({
   class: id,
   ...(isNumber && { 'data-kind': 'number' }),
 })

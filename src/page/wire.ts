@@ -1,3 +1,5 @@
+import { countedFields, type ShownPort } from './service-words.ts'
+
 // What goes over `/stream`: server-sent events, each with one line of JSON. First the whole, then what
 // has changed. A Service here is a ServicePort of one IP family, and has a number for as long as it is
 // there. With `tick` a look is complete: rates are of the time since the one before.
@@ -6,7 +8,7 @@
 export interface Events {
   readonly begin: string
   readonly head: Head
-  readonly rows: readonly RowText[]
+  readonly rows: readonly (readonly [number: number, row: ShownRow])[]
   /** Numbers of Services that are no longer there. */
   readonly gone: readonly number[]
   /** `countsPerRow` of each Service in turn: its number, then what has been counted of it so far. */
@@ -14,42 +16,18 @@ export interface Events {
   readonly tick: Tick
 }
 
-export const countsPerRow = 7
+export const countsPerRow = 1 + countedFields.length
 
 /** Milliseconds after which a viewer says that it has taken what came, if something did. */
 export const takenEveryMs = 5000
 
 /** Of a Service's row all but what is counted. */
-export type RowText = readonly [
-  index: number,
-  /** `namespace/name:port`. */
-  name: string,
-  protocol: string,
-  family: string,
+export interface ShownRow extends ShownPort {
   /** What clients dial, as far as there is room. */
-  vips: string,
-  state: RowState,
-  /** Why the state is what it is, or why endpoints are missing; '' when all is well. */
-  why: string,
-  /** Endpoints that are in use, those that rest after a failure among them, and all. */
-  usable: number,
-  all: number,
-  /** Of the others how many should be: not left out by policy or hints. */
-  missing: number,
-]
-
-export type RowState =
-  | 'ok'
-  /** A VIP can't be listened on. */
-  | 'not listening'
-  /** There are endpoints, and none gets connections. */
-  | 'none usable'
-  | 'no endpoints'
-  /** All that get connections have failed a moment ago: clients are still waiting. */
-  | 'failing'
-  | 'paused'
-  | 'not captured'
-  | 'starting'
+  readonly addresses: string
+  /** How many endpoints are not in use that should be: not left out by policy or hints. */
+  readonly missing: number
+}
 
 /** Sent when it has changed. */
 export interface Head {

@@ -30,7 +30,7 @@ import {
   type StatusQuery,
   writeStatus,
 } from '../observe/status-document.ts'
-import type { CheckOf } from '../observe/status-service-port.ts'
+import type { CheckOf } from '../observe/port-view.ts'
 import type { SyncMetrics } from '../observe/sync-metrics.ts'
 import type { RelayStats } from '../relay/relay.ts'
 import type { Source } from '../source/source.ts'

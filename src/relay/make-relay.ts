@@ -63,9 +63,7 @@ export const makeRelay = async (
 }
 
 const choiceOf = async (wanted: WantedRelay): Promise<RelayChoice> =>
-  wanted === 'portable'
-    ? chooseRelay(wanted)
-    : chooseRelay(wanted, probeLinuxRelay)
+  wanted === 'portable' ? chooseRelay(wanted) : chooseRelay(wanted, probeLinuxRelay)
 
 /** More threads than that have to be asked for. */
 const mostUnasked = 4

@@ -1,7 +1,5 @@
 import { constants, createReadStream } from 'node:fs'
-import { open, readFile, stat } from 'node:fs/promises'
-import { isDeepStrictEqual } from 'node:util'
-import type { Clock } from './clock.ts'
+import { open, readFile } from 'node:fs/promises'
 import { printable } from './printable.ts'
 import { messageOf } from './usher-error.ts'
 
@@ -82,35 +80,4 @@ const codes: Readonly<Record<string, string>> = {
 export const fileFault = (error: unknown): string => {
   const code = error instanceof Error && 'code' in error ? String(error.code) : ''
   return codes[code] ?? printable(messageOf(error), 300)
-}
-
-/** Another one when the file is another, or was written. Never rejects: what can't be looked at has its reason. */
-export const signOf = async (path: string): Promise<string> => {
-  try {
-    const { dev, ino, size, mtimeNs, ctimeNs } = await stat(path, { bigint: true })
-    return [dev, ino, size, mtimeNs, ctimeNs].join(' ')
-  } catch (error) {
-    return messageOf(error)
-  }
-}
-
-/** What is found counts when it is the same after so long: a writer may be in the middle of it. */
-const steadyMs = 100
-
-/** Something that writes without pause gets read in the middle at last. */
-const mostReads = 5
-
-/** What `read` gives once that is what was there `before`, or is the same twice in a row. */
-export const steady = async <T>(
-  clock: Clock,
-  before: T,
-  read: () => Promise<T>,
-): Promise<T> => {
-  let last = before
-  for (let reads = 1; ; reads++) {
-    const found = await read()
-    if (isDeepStrictEqual(found, last) || reads === mostReads) return found
-    last = found
-    await new Promise<void>(resolve => void clock.setTimeout(resolve, steadyMs))
-  }
 }

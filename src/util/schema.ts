@@ -1,12 +1,17 @@
 import * as v from 'valibot'
 import { parseDuration } from './duration.ts'
 import { show } from './printable.ts'
+import { orList } from './suggest.ts'
 
 /** `"x" is not ...`, for what a schema refuses; `right` is what would be right. */
 export const isNot =
   (right: string) =>
   (issue: { readonly input: unknown }): string =>
     `${show(issue.input)} is not ${right}`
+
+/** One of a few words. */
+export const oneOf = <const T extends readonly string[]>(words: T) =>
+  v.picklist(words, isNot(orList(words)))
 
 export const wholeNumber = (lowest: number, highest: number, right: string) =>
   v.pipe(
@@ -54,11 +59,8 @@ export const durationText = (least: string, most: string, example: string) => {
   )
 }
 
-/** Milliseconds, of a text that a schema of durations has found right; undefined where there is none. */
-export const msOf = (text: string | undefined): number | undefined => {
-  const ms = text === undefined ? undefined : parseDuration(text)
-  return ms === undefined ? undefined : Math.round(ms)
-}
+/** Milliseconds, of a text that a schema of durations has found right. */
+export const msOf = (text: string): number => Math.round(parseDuration(text) ?? 0)
 
 /** `what`: a number of clients. */
 export const countOf = (what: string, most: number, example: number) => {

@@ -1,6 +1,13 @@
 import type * as Yaml from 'yaml'
 import { show } from './printable.ts'
 
+/**
+ * The library, loaded where there is YAML: most processes have none. It is CommonJS, of which what is
+ * packed has no names but `default`.
+ */
+export const loadYaml = async (): Promise<typeof Yaml> =>
+  (await import('yaml')).default as typeof Yaml
+
 // A document is taken apart in one go, and takes some fifty times its text in memory.
 // JSON has no such limit.
 const mostDocumentChars = 4 * 1024 * 1024

@@ -31,7 +31,7 @@ const start = (t: Test, prefix: readonly string[], self: string): Holder => {
   return { child, said }
 }
 const says = (holder: Holder, text: string) =>
-  until(`${text}, heard: ${holder.said.join()}`, () => holder.said.includes(text), 20_000)
+  until(`${text}, heard: ${holder.said.join()}`, () => holder.said.includes(text))
 
 t.test('the lock of the host', async t => {
   const why = await netnsProblem()

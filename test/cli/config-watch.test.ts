@@ -11,7 +11,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { watchConfigMeaning } from '../../src/cli/run.ts'
-import { signOf } from '../../src/util/read-text.ts'
+import { signOf } from '../../src/util/watched-file.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 import { until } from '../support/until.ts'
 

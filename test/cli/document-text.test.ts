@@ -23,7 +23,7 @@ t.test('nothing that drives a terminal is printed, and nothing is lost', async t
 
 t.test('so do lists, and connections as they end', async t => {
   const { io, printed } = keptIo()
-  const items = [{ name: hostile, document, row: () => [] }]
+  const items = [{ name: hostile, document: () => document, row: () => [] }]
   const listing = { kind: 'X', one: 'x', head: () => [], items, left: 0 }
   for (const output of ['json', 'yaml'] as const)
     await printListing(

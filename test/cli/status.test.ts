@@ -1,8 +1,9 @@
 import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
-import { routeItem } from '../../src/cli/listings.ts'
+import { listings } from '../../src/cli/listings.ts'
 import { statusText } from '../../src/cli/status.ts'
+import { version } from '../../src/cli/version.ts'
 import { status } from '../../src/cli/status.ts'
 import { bytesForPeople, forPeople, visible, wrap } from '../../src/cli/io.ts'
 import type {
@@ -346,8 +347,15 @@ t.test('the options in force are named', async t => {
 })
 
 t.test('usher get routes counts all that wait', async t => {
-  const endpointCounts = { usable: 0, all: 0 }
-  t.equal(routeItem({ ...web, endpointCounts, held: 1, queued: 2 }).waiting, 3)
+  const route = {
+    ...web,
+    endpointCounts: { usable: 0, all: 0 },
+    state: 'none usable',
+    held: 1,
+    queued: 2,
+  } as const
+  const [item] = listings.routes([route]).items
+  t.match(item?.document(), { state: 'none usable', waiting: 3 })
 })
 
 t.test(
@@ -519,7 +527,11 @@ t.test('a running Usher is asked for /status', async t => {
     response.end(JSON.stringify(good))
   })
   const { code, out, err } = await ask(address)
-  t.strictSame([code, err, asked], [0, '', '/status'])
+  t.strictSame([code, err], [0, ''])
+  const { pathname, searchParams } = new URL(asked, 'http://usher')
+  t.equal(pathname, '/status')
+  const fields = searchParams.get('fields')?.split(',') ?? []
+  t.ok(searchParams.has('alike') && fields.includes('endpoints'), asked)
   t.match(out, 'default/web:http TCP IPv4')
 })
 
@@ -537,6 +549,34 @@ t.test('--json prints the document as it came, fields of a later Usher too', asy
   const { code, out } = await ask(address, true)
   t.equal(code, 0)
   t.strictSame(JSON.parse(out), document)
+})
+
+t.test('endpoints that are alike come together, and have a line each', async t => {
+  const [one] = web.endpoints
+  const alike = { ...one, active: 0, alike: ['127.0.0.1:9003', '127.0.0.1:90004'] }
+  const each = ['127.0.0.1:9001', ...alike.alike].map(endpoint =>
+    Object.assign({}, one, { active: 0, endpoint }),
+  )
+  for (const colour of [false, true]) {
+    const of = (endpoints: readonly object[]) => {
+      const servicePorts = [{ ...web, endpoints: endpoints as EndpointStatus[] }]
+      return textOf({ ...good, servicePorts }, colour)
+    }
+    t.equal(of([alike]), of(each))
+  }
+})
+
+t.test('of an Usher of this version the first ServicePort is checked', async t => {
+  const of = (...servicePorts: readonly (object | null)[]) => {
+    const document = { ...good, version: version(), servicePorts }
+    return serve(t, (_, response) => response.end(JSON.stringify(document)))
+  }
+  const { code, out } = await ask(await of(web, { ...web, later: 1 }))
+  t.equal(code, 0)
+  t.match(out, '2 ServicePorts, 0 without usable endpoints, 6 active')
+  const odd = { ...web, active: 'many' }
+  t.match((await ask(await of(odd, web))).err, '(servicePorts.0.active: ')
+  t.match((await ask(await of(null, web))).err, '(servicePorts.0: ')
 })
 
 t.test('an Usher that has not read its source yet can be shown', async t => {

@@ -3,7 +3,7 @@ import type { Cell } from '../../src/cli/columns.ts'
 import { endpointRows, serviceRows } from '../../src/cli/top-rows.ts'
 import type {
   EndpointStatus,
-  ListedPort,
+  TopPort,
   ServicePortStatus,
 } from '../../src/observe/status.ts'
 
@@ -22,7 +22,7 @@ const endpoint = (name: string, failures: number): EndpointStatus => ({
 })
 
 /** Of it `usher top` asks for a part. */
-type Port = Omit<ServicePortStatus, 'endpointCounts'> & ListedPort
+type Port = Omit<ServicePortStatus, keyof TopPort> & TopPort
 
 const nothing: Omit<Port, 'servicePort'> = {
   protocol: 'TCP',
@@ -33,6 +33,7 @@ const nothing: Omit<Port, 'servicePort'> = {
   vips: [],
   endpoints: [],
   endpointCounts: { usable: 0, all: 0 },
+  state: 'no endpoints',
   options: {},
   paused: null,
   holdMs: 0,

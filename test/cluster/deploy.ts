@@ -193,7 +193,7 @@ const lookedAt = async (cluster: Cluster, mode: string): Promise<readonly string
   )
   try {
     const url = `http://127.0.0.1:${port}/`
-    await until('the page is forwarded', () => succeeds(['curl', '-sf', url]), 20_000)
+    await until('the page is forwarded', () => succeeds(['curl', '-sf', url]))
     faults.push(...(await pageFaults(url)))
   } finally {
     await stopDaemon(forwarding)
@@ -250,7 +250,7 @@ const kubeProxyAfter = async (
     const ask = on(node, 'curl', '-sf', '-m', '1', '-o', '/dev/null', `http://${vip}/`)
     const answers = async (is: boolean): Promise<void> => {
       const what = `with kube-proxy a Service ${is ? 'answers' : 'ends'}`
-      await until(what, async () => (await succeeds(ask)) === is, 20_000).catch(
+      await until(what, async () => (await succeeds(ask)) === is).catch(
         (error: unknown) => faults.push(`after Usher: ${(error as Error).message}`),
       )
     }

@@ -108,7 +108,7 @@ const rollingUpdate = async (
   startOn(node, 'haproxy', 'haproxy', '-db', '-f', join(here, 'haproxy.cfg'))
   try {
     const byHaproxy = ['curl', '-sf', '-o', '/dev/null', 'http://127.0.0.1:8080/']
-    await until('HAProxy serves', () => succeeds(on(node, ...byHaproxy)), 20_000)
+    await until('HAProxy serves', () => succeeds(on(node, ...byHaproxy)))
     const loads = Promise.all([
       load(on(node), vip, '80', 25),
       load(inPod, vip, '80', 25),

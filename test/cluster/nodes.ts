@@ -118,11 +118,7 @@ export const makeNode = async (cluster: Cluster, name: NodeName): Promise<Node> 
     ],
     join(folder, 'log', 'init.log'),
   )
-  await until(
-    `the namespaces of ${name}`,
-    () => existsSync(join(folder, 'ready')),
-    10_000,
-  )
+  await until(`the namespaces of ${name}`, () => existsSync(join(folder, 'ready')))
   const node = { name, zone, ipv4, ipv6, folder, pid: init.pid ?? 0, daemons: new Map() }
   await output(
     `ip link add ${name} type veth peer name eth0 netns ${node.pid}`.split(' '),

@@ -64,6 +64,8 @@ const status = (): object => ({
         },
       ],
       endpointCounts: { usable: 1, all: 2 },
+      state: 'ok',
+      reason: '10.0.0.5:5432 drained by order',
       endpoints: [
         {
           ...endpoint('10.0.0.5:5432'),

@@ -40,7 +40,7 @@ t.test('files that the architecture names for the relays are there', async t => 
 })
 
 t.test('files that the page for developers names are there', async t => {
-  const text = read('docs/developing.md').replaceAll(/```[^]*?```/g, '')
+  const text = read('CONTRIBUTING.md').replaceAll(/```[^]*?```/g, '')
   const named = codes(text).filter(code => /^[\w-]+\/[\w./-]+\.ts$/.test(code))
   t.ok(named.length > 15, String(named.length))
   for (const path of named) {

@@ -94,7 +94,7 @@ const takeStep = async (
   if (log === undefined) return
   const path = `${directory}/${log}`
   const said = (): string => (existsSync(path) ? readFileSync(path, 'utf8') : '')
-  await until(`${line} serves`, () => /"msg":"serving"|^usher: /m.test(said()), 30_000)
+  await until(`${line} serves`, () => /"msg":"serving"|^usher: /m.test(said()))
   t.match(said(), '"msg":"serving"', line)
 }
 

@@ -82,14 +82,10 @@ const status = async (node: Netns): Promise<Status> =>
 
 /** Whose addresses are the API server's: what is left out of them is a problem. */
 const isLeftOut = (node: Netns): Promise<void> =>
-  until(
-    'the problem',
-    async () => {
-      const { problems } = await status(node).catch(() => ({ problems: [] }))
-      return problems.some(({ message }) => message.includes('reaches the API server'))
-    },
-    20_000,
-  )
+  until('the problem', async () => {
+    const { problems } = await status(node).catch(() => ({ problems: [] }))
+    return problems.some(({ message }) => message.includes('reaches the API server'))
+  })
 
 t.test(
   'who may write Services takes no node off its API server',

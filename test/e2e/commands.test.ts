@@ -184,7 +184,7 @@ t.test('a port that somebody else holds is red, and taken when it is free', asyn
   await until('health is red', async () => (await health()) === 503)
   t.match((await usher.status()).unhealthy, [`cannot listen on ${address}`])
   await other.close()
-  await until('it is served', async () => (await ask(taken)).text === 'a', 20_000)
+  await until('it is served', async () => (await ask(taken)).text === 'a')
   t.match(await vipOf('late:p'), { state: 'listening' })
   t.equal(await health(), 200)
 })

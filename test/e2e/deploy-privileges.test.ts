@@ -71,7 +71,7 @@ const serveLow = async (t: Test, ...capabilities: string[]) => {
     log += String(data)
   })
   const over = (): boolean => child.exitCode !== null || log.includes('"msg":"serving"')
-  await until('Usher serves', over, 10_000)
+  await until('Usher serves', over)
   return { port, log }
 }
 

@@ -43,7 +43,6 @@ const isCarried = async ({ agents }: Stage, byRelay: boolean): Promise<void> => 
         const { result, own, seen } = await agents['pod-1'].dial(to, 5000)
         return result === 'answer' && (seen !== own) === byRelay
       },
-      30_000,
     )
   }
 }

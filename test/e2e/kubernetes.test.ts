@@ -32,11 +32,7 @@ const run = (t: Test, server: ApiServer, ...flags: string[]): Promise<Usher> =>
   )
 
 const becomes = (service: ClusterService, answer: string): Promise<void> =>
-  until(
-    `${service.name} answers ${answer}`,
-    async () => (await service.ask()) === answer,
-    15_000,
-  )
+  until(`${service.name} answers ${answer}`, async () => (await service.ask()) === answer)
 
 /** Waits until `names` and nobody else answer ten connections. */
 const isServedBy = (service: ClusterService, ...names: string[]): Promise<void> =>
@@ -256,7 +252,7 @@ t.test('an API server that goes away later leaves the last state served', async 
   t.match(await get(usher.healthz, '/healthz'), { status: 200 }, 'it serves')
   web.scale(b)
   await server.reappear()
-  await until('b answers', async () => (await web.ask()) === 'b', 20_000)
+  await until('b answers', async () => (await web.ask()) === 'b')
   await until('all is well', async () => (await usher.status()).source.error === '')
 })
 

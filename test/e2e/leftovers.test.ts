@@ -40,7 +40,7 @@ for (const [way, table, runs] of [
       const { problems } = await usher.status()
       return problems.some(one => field.test(one.field) && /killed/.test(one.message))
     }
-    await until('it is a problem', has(/nftables/), 10_000)
+    await until('it is a problem', has(/nftables/))
     const { mode, capture } = await usher.status()
     t.equal(capture?.name ?? mode, runs)
     t.match(await tables(), new RegExp(`${table}\n`), 'it is in force, indeed')

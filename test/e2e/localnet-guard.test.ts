@@ -57,11 +57,11 @@ t.test(
       tools,
     })
     const hasFailed = async () => (await seenBefore().catch(() => [])).length >= 2
-    await until('it has tried and failed', hasFailed, 30_000)
+    await until('it has tried and failed', hasFailed)
     t.strictSame(new Set(await seenBefore()), new Set(['0']), 'it was not set before')
     t.equal(await value(), '0', 'nor after')
     await rm(broken)
-    await until('it is set', is('1'), 30_000)
+    await until('it is set', is('1'))
     t.match(await node.run('iptables-save', ['-t', 'filter']), guard)
     t.strictSame(new Set(await seenBefore()), new Set(['0']), 'the rule came first')
 
@@ -69,7 +69,7 @@ t.test(
     await node.run('iptables', ['-F', 'KUBE-FIREWALL'])
     // Noticed within seconds, and then it can't be mended.
     await node.run('iptables', ['-F', 'KUBE-SERVICES', '-t', 'nat'])
-    await until('it is taken back', is('0'), 30_000)
+    await until('it is taken back', is('0'))
     await rm(broken)
     await until('and set once it is guarded again', is('1'), 60_000)
     t.match(await node.run('iptables-save', ['-t', 'filter']), guard)

@@ -121,7 +121,7 @@ t.test('an endpoint is drained in one route, and in all', async t => {
     { text: '', how: 'ECONNREFUSED' },
     'never all as all are drained',
   )
-  t.match(await list('routes'), [{ state: 'no endpoints' }, { state: 'no endpoints' }])
+  t.match(await list('routes'), [{ state: 'none usable' }, { state: 'none usable' }])
   const twice = await Promise.all([command('undrain', key), command('undrain', key)])
   for (const { code } of twice) t.equal(code, 0)
   t.equal(await words(), 'a')

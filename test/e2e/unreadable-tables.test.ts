@@ -73,9 +73,9 @@ const tellsOf = async (t: Test, way: Way, mixedFirst: boolean): Promise<void> =>
     (await usher.status()).problems
       .map(({ object }) => object)
       .filter(each => /table/.test(each))
-  await until('the problems', async () => (await tables()).length === 4, 10_000)
+  await until('the problems', async () => (await tables()).length === 4)
   await manifests.write(...objectsOf('10.96.0.102'))
-  await until('the change', async () => (await ruleset()).includes('10.96.0.102'), 10_000)
+  await until('the change', async () => (await ruleset()).includes('10.96.0.102'))
   await usher.ready(1)
   await served('10.96.0.102')
   t.match(await agents.node.get('127.0.0.1', 10_256, '/healthz'), { status: 200 })
@@ -87,11 +87,7 @@ const tellsOf = async (t: Test, way: Way, mixedFirst: boolean): Promise<void> =>
   usher = start(nftablesMode)
   await usher.ready(1)
   await served('10.96.0.102')
-  await until(
-    'the leftovers are gone',
-    async () => !/KUBE-/.test(await ruleset()),
-    10_000,
-  )
+  await until('the leftovers are gone', async () => !/KUBE-/.test(await ruleset()))
   await served('10.96.0.102')
 }
 

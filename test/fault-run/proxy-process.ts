@@ -44,7 +44,7 @@ export class ProxyProcess {
 
   async serving(): Promise<void> {
     const done = () => this.#addresses !== undefined || this.#ended !== ''
-    await until('Usher serves', done, 20_000)
+    await until('Usher serves', done)
     if (this.#ended !== '') throw new Error(`${this.#ended}: ${this.#lines.join('\n')}`)
   }
 

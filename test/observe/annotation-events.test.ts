@@ -1,6 +1,6 @@
 import t from 'tap'
 import { AnnotationEvents } from '../../src/observe/state-log.ts'
-import type { ClusterEvent } from '../../src/source/kubernetes/event-body.ts'
+import type { ClusterEvent } from '../../src/source/kubernetes/event-recorder.ts'
 
 const problem = (name: string, key: string, message = 'is unknown') => ({
   object: `Service shop/${name}`,

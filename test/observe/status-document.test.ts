@@ -8,7 +8,8 @@ import {
   writeStatus,
   type StatusInput,
 } from '../../src/observe/status-document.ts'
-import { bindText } from '../../src/observe/status-service-port.ts'
+import { bindText, portViews, rowOf } from '../../src/observe/port-view.ts'
+import type { EndpointRun } from '../../src/observe/status.ts'
 import type { Bind, BindState, ListenerStats } from '../../src/relay/relay.ts'
 import { loopbackKey } from '../../src/mode/hybrid-mode.ts'
 import { newCounters } from '../../src/relay/counters.ts'
@@ -168,6 +169,8 @@ t.test('a document joins snapshot, placement and listener', async t => {
           reason: '',
         },
       ],
+      state: 'paused',
+      reason: 'by order: new clients wait',
       endpointCounts: { usable: 0, all: 0 },
       endpoints: [],
       paused: { since: '1970-01-01T00:00:01.000Z', until: null },
@@ -318,7 +321,88 @@ t.test('a ServicePort tells its verdicts and source ranges', async t => {
   })
 })
 
-const all = { service: undefined, fields: undefined }
+t.test('a ServicePort has one state, and the reason for it', async t => {
+  const [one, two] = [endpoint('10.0.0.1'), endpoint('10.0.0.2')]
+  const with2 = { endpoints: [one, two], internal: forward(one, two) }
+  const served = { ...with2, reachable: [one, two] }
+  const resting = (...keys: readonly string[]) => [
+    listener({
+      endpoints: keys.map(key => ({ key, active: 0, failures: 1, coolingDown: true })),
+    }),
+  ]
+  const [first, second] = ['10.0.0.1:8080', '10.0.0.2:8080'] as const
+  const order = { name: 'default/web:http', since: 1000, until: undefined }
+  const pause = { ...order, kind: 'pause', endpoint: '', reset: false } as const
+  const none = [
+    placement({ vips: [{ vip, capture: 'not captured', binds: [], reason: 'x' }] }),
+  ]
+  const cases: readonly [
+    Partial<ServicePort>,
+    Some,
+    state: string,
+    reason: string,
+    missing?: number,
+  ][] = [
+    [served, {}, 'ok', ''],
+    [{}, {}, 'no endpoints', ''],
+    [
+      { endpoints: [endpoint('10.0.0.1', notReady)] },
+      {},
+      'none usable',
+      `${first} not ready`,
+      1,
+    ],
+    [
+      served,
+      { listeners: [listener({ binds: [failed(bind)] })] },
+      'not listening',
+      '127.96.0.10:80: EACCES',
+    ],
+    [served, { listeners: [listener({ binds: [binding(bind)] })] }, 'starting', ''],
+    [served, { placements: none }, 'not captured', '127.96.0.10:80: x'],
+    [{}, { placements: none }, 'no endpoints', ''],
+    [served, { orders: [pause] }, 'paused', 'by order: new clients wait'],
+    [{ ...served, protocol: 'UDP' }, { orders: [pause] }, 'ok', ''],
+    [served, { orders: [drainOf(first)] }, 'ok', `${first} drained by order`, 1],
+    [
+      served,
+      { orders: [drainOf(first), drainOf(second)] },
+      'none usable',
+      `${first} drained by order, ${second} drained by order`,
+      2,
+    ],
+    [served, { listeners: resting(first) }, 'ok', `${first} resting after a failure`],
+    [
+      served,
+      { listeners: resting(first, second) },
+      'failing',
+      `${first} resting after a failure, ${second} resting after a failure`,
+    ],
+    [
+      { ...with2, internal: forward(one), reachable: [one] },
+      { checkOf: (_, key) => (key === second ? checkedDown : undefined) },
+      'ok',
+      `${second} down refused`,
+      1,
+    ],
+    [
+      { ...with2, internal: forward(one), reachable: [one] },
+      {},
+      'ok',
+      '1 unused by policy or hints',
+    ],
+  ]
+  for (const [port, some, state, reason, missing = 0] of cases) {
+    const what = input({ snapshots: [snapshot(servicePort(port))], ...some })
+    const [found] = buildStatusDocument(what).servicePorts
+    t.match(found, { state, reason }, `${state}: ${reason}`)
+    const [row] = Array.from(portViews(what), rowOf)
+    t.match(row, { state, reason, missing, addresses: '127.96.0.10:80' })
+    t.strictSame(row?.endpointCounts, found?.endpointCounts)
+  }
+})
+
+const all = { service: undefined, fields: undefined, joinsAlike: false }
 
 const written = async (...given: Parameters<typeof writeStatus>): Promise<unknown> =>
   JSON.parse(Buffer.concat(await writeStatus(...given)).toString())
@@ -369,6 +453,7 @@ t.test('what endpoints have in common is written once, and read of each', async 
       })
       const document = buildStatusDocument(what)
       t.strictSame(await written(what, all), document)
+      t.strictSame(apart(await written(what, { ...all, joinsAlike: true })), document)
       const [counts] = document.servicePorts.map(one => one.endpointCounts)
       const [found = []] = document.servicePorts.map(one => one.endpoints)
       const usable = found.filter(one => one.eligible && one.drained === null)
@@ -377,6 +462,17 @@ t.test('what endpoints have in common is written once, and read of each', async 
   )
   await fc.assert(property, { numRuns: 200 })
 })
+
+/** With endpoints that were told together each for itself. */
+const apart = (document: unknown): unknown => {
+  const { servicePorts, ...head } = document as ReturnType<typeof build>
+  for (const port of servicePorts)
+    Object.assign(port, { endpoints: port.endpoints.flatMap(eachOf) })
+  return { ...head, servicePorts }
+}
+
+const eachOf = ({ alike = [], ...one }: EndpointRun) =>
+  [one.endpoint, ...alike].map(name => Object.assign({}, one, { endpoint: name }))
 
 const drainOf = (key: string): StatusInput['orders'][number] => ({
   kind: 'drain',
@@ -405,7 +501,11 @@ t.test('of each ServicePort there is what is asked for, and no more', async t =>
     })),
   })
   t.strictSame(
-    await written(what, { service: 'default/db', fields: ['endpoints', 'no such'] }),
+    await written(what, {
+      ...all,
+      service: 'default/db',
+      fields: ['endpoints', 'no such'],
+    }),
     { ...head, servicePorts: [{ endpoints: servicePorts[1]?.endpoints }] },
   )
 })

@@ -23,7 +23,7 @@ export const usherIn = async (
   const child = spawn(command, line, {
     env,
     stdio: ['ignore', 'pipe', 'pipe'],
-    timeout: 45_000,
+    timeout: 170_000,
     killSignal: 'SIGKILL',
   })
   const [[code], out, err] = await Promise.all([

@@ -93,7 +93,7 @@ const launch = (
     fields: object = {},
   ): Promise<LogRecord> => {
     const find = () => records.find(record => fits(record, msg, fields))
-    await until(`the log says ${String(msg)}`, () => gone || find() !== undefined, 30_000)
+    await until(`the log says ${String(msg)}`, () => gone || find() !== undefined)
     const record = find()
     if (record === undefined) throw new Error(`never said ${msg}: ${await died}`)
     return record
@@ -204,7 +204,7 @@ export const spawnUsher = (
     env: { PATH },
     stdio: ['ignore', 'pipe', 'pipe'],
     // One that should have ended by itself must not hold up the tests.
-    timeout: 45_000,
+    timeout: 170_000,
     killSignal: 'SIGKILL',
   })
 }

@@ -1,7 +1,7 @@
 import * as v from 'valibot'
 import { isNot } from '../../util/schema.ts'
 import { goDuration, goMilliseconds, goNanoseconds } from '../../util/duration.ts'
-import type { VModuleItem } from '../types/pairs.ts'
+import type { VModuleItem } from '../types/basic.ts'
 
 /** One field of KubeProxyConfiguration. */
 export type Field<T> = v.GenericSchema<unknown, T> & {

@@ -1,9 +1,8 @@
 import { orList } from '../../util/suggest.ts'
 import { group, node } from '../row.ts'
 import { anyText, list, oneOf, oneOfOrNothing, onOff, text } from '../types/basic.ts'
-import { block } from '../types/addresses.ts'
+import { block, socketPath } from '../types/addresses.ts'
 import { duration, integer } from '../types/quantities.ts'
-import { socketPath } from '../types/wait-target.ts'
 
 /** Commands that give a running Usher an order, and those that ask it. */
 const orderCommands = ['pause', 'resume', 'drain', 'undrain', 'weight', 'close'] as const

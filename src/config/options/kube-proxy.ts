@@ -1,10 +1,9 @@
 import { modeNames } from '../../mode/mode.ts'
 import { healthzPort, metricsPort } from '../kube-proxy/configuration.ts'
 import { group, node } from '../row.ts'
-import { onOff, oneOfOrNothing } from '../types/basic.ts'
+import { onOff, oneOfOrNothing, featureGates } from '../types/basic.ts'
 import { cidrPair } from '../types/addresses.ts'
 import { duration, int32 } from '../types/quantities.ts'
-import { featureGates } from '../types/pairs.ts'
 
 const localMode = oneOfOrNothing('MODE', [
   'ClusterCIDR',

@@ -2,8 +2,7 @@ import { parseRoute } from '../../source/routes/route-flag.ts'
 import type { Route } from '../../source/routes/route.ts'
 import { metricsPort } from '../kube-proxy/configuration.ts'
 import { group, node } from '../row.ts'
-import { nameServers, serverAddress } from '../types/addresses.ts'
-import { waitTarget } from '../types/wait-target.ts'
+import { nameServers, serverAddress, waitTarget } from '../types/addresses.ts'
 import {
   anyText,
   BadValue,

@@ -8,7 +8,7 @@ import {
   type Tree,
   typeFaults,
 } from '../kube-proxy/configuration.ts'
-import { together } from '../kube-proxy/faults.ts'
+import { together } from '../kube-proxy/validate.ts'
 import { type Entries, isMapping } from '../kube-proxy/field-kinds.ts'
 
 interface Decoded {

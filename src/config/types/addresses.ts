@@ -7,8 +7,11 @@ import {
   joinHostPort,
   splitHostPort,
   type AddressPort,
+  bracketsAdvice,
+  isLoopback,
 } from '../../util/ip.ts'
 import { badValue, commaList, splitAtCommas, textual, type OptionType } from './basic.ts'
+import { isUnix, unixFault } from '../../util/unix-address.ts'
 
 /** A literal IP address, in its canonical spelling. */
 export const ip: OptionType<string, string> = textual('IP', text => {
@@ -170,3 +173,75 @@ export const nodePortAddresses = commaList(
     throw badValue(part, 'is not a CIDR', `${example}, or one of ${words.join(', ')}`)
   }),
 )
+
+/** What `usher wait` connects to. */
+export interface WaitTarget {
+  /** As it was given. */
+  readonly text: string
+  readonly host: string
+  readonly port: number
+  /** A sidecar listens there, or may: that it accepts says nothing yet. */
+  readonly viaProxy: boolean
+}
+
+const waitExample =
+  'give one like db.example:5432, or tcp://127.0.0.1:15432 or unix:/run/db.sock for a route'
+
+/** `HOST:PORT`, a unix socket, or a route of a sidecar's, of which the backends may be left out. */
+export const waitTarget: OptionType<WaitTarget, string> = textual(
+  'ROUTE|HOST:PORT',
+  text => {
+    if (isUnix(text)) {
+      const [, socket = text] = /^([^=?]*?)(?:[=?]|,(?:tcp|unix):|$)/.exec(text) ?? []
+      const fault = unixFault(socket)
+      if (fault !== '') throw badValue(text, fault, waitExample)
+      return { text: socket, host: socket, port: 0, viaProxy: true }
+    }
+    const [, scheme, listen = text] = /^([a-z]+):\/\/([^=?,]*)/i.exec(text) ?? []
+    if (scheme?.toLowerCase() === 'udp')
+      throw badValue(text, 'is UDP, where nothing says who listens', waitExample)
+    const parts = splitHostPort(listen)
+    const brackets = bracketsAdvice(listen)
+    if (brackets !== '') throw badValue(text, brackets, waitExample)
+    const isRoute = scheme !== undefined
+    if (
+      parts === undefined ||
+      !/^[\w.:%-]+$/.test(parts.host) ||
+      (isRoute && scheme.toLowerCase() !== 'tcp')
+    )
+      throw badValue(text, 'is neither HOST:PORT nor a route', waitExample)
+    const host = reachable(parts.host)
+    // On its loopback interface a container has nothing but what is in its pod.
+    const viaProxy = isRoute || host === 'localhost' || isLoopback(host)
+    return {
+      text: joinHostPort(parts.host, parts.port),
+      host,
+      port: parts.port,
+      viaProxy,
+    }
+  },
+)
+
+/** What listens on all addresses is reached at loopback. */
+const reachable = (host: string): string =>
+  isWildcard(host) ? (host.includes(':') ? '::1' : '127.0.0.1') : host
+
+/**
+ * sun_path of unix(7) has 108 bytes, and 104 on other systems; one is its closing zero, and five
+ * more are taken while the socket is made (placed-socket.ts).
+ */
+const mostBytes = process.platform === 'linux' ? 102 : 98
+
+/** The path of a unix socket, or nothing. */
+export const socketPath = textual('PATH', given => {
+  const bytes = Buffer.byteLength(given)
+  if (given.includes('\0'))
+    throw badValue(given, 'has a zero byte in it', 'give the path of a file')
+  if (bytes > mostBytes)
+    throw badValue(
+      given,
+      `has ${bytes} bytes, and the path of a socket has ${mostBytes} at most`,
+      'give a shorter one',
+    )
+  return given
+})

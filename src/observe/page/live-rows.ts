@@ -4,7 +4,7 @@ import { countsPerRow } from '../../page/wire.ts'
 interface Slot {
   /** '' while nobody has it. */
   identity: string
-  /** JSON of what is not counted, without its number and brackets. */
+  /** JSON of what is not counted. */
   text: string
   counts: readonly number[]
   textAt: number

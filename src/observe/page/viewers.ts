@@ -8,16 +8,18 @@ import { takenEveryMs, type Head, type Tick } from '../../page/wire.ts'
 import { type Timer, type Clock, orAborted, wait } from '../../util/clock.ts'
 import { pacer, forEachYielding } from '../../util/list-diff.ts'
 import type { Log } from '../log.ts'
+import { countedFields } from '../../page/service-words.ts'
 import {
-  type StatusInput,
-  type Entry,
-  entriesInTurn,
-  notByClient,
-} from '../status-document.ts'
+  partsOf,
+  portFields,
+  type PortView,
+  portViewsInTurn,
+  rowOf,
+} from '../port-view.ts'
+import type { StatusInput } from '../status-document.ts'
 import { event, LiveRows } from './live-rows.ts'
 import { Deferred } from '../../util/deferred.ts'
 import { ProcessWatch, type ProcessFigures } from '../process-metrics.ts'
-import { isPlain, rowText } from './row-text.ts'
 import { pageFolder } from '../../util/own-files.ts'
 import { shortHash } from '../../util/short-hash.ts'
 import { type Answer, plain, type Route, type Routes } from '../admin-routes.ts'
@@ -221,15 +223,14 @@ class LiveSnapshot {
     const number = this.#number + 1
     const input = await status()
     const tick = { at: Math.round(clock.now()), now: Date.now(), failedListeners: 0 }
-    await forEachYielding(await entriesInTurn(input), entry => {
-      tick.failedListeners += failedBinds(entry)
-      const [{ family, key }] = entry
+    await forEachYielding(await portViewsInTurn(input), view => {
+      tick.failedListeners += failedBinds(view)
+      const { family, key } = view.servicePort
       const identity = `${family} ${key}`
-      // What checks say of an endpoint that is missing may change by itself.
-      const madeOf = isPlain(entry) ? entry : []
+      const madeOf = partsOf(view)
       if (this.#rows.isSame(number, identity, madeOf)) return
-      const text = JSON.stringify(rowText(entry)).slice(1, -1)
-      this.#rows.see(number, identity, text, countsOf(entry), madeOf)
+      const text = JSON.stringify(rowOf(view))
+      this.#rows.see(number, identity, text, countsOf(view), madeOf)
     })
     this.#rows.seen(number)
     const json = JSON.stringify(pageHead(input))
@@ -240,19 +241,15 @@ class LiveSnapshot {
   }
 }
 
-const failedBinds = ([, , listener]: Entry): number =>
+const failedBinds = ({ listener }: PortView): number =>
   listener?.binds.filter(({ state }) => state === 'failed').length ?? 0
 
-/** In the order of `Events.counts`. */
-const countsOf = ([, , listener]: Entry): readonly number[] => {
-  if (listener === undefined) return uncounted
-  const { active, accepted, failed, dialRetries, bytesToBackend, bytesToClient } =
-    listener.counters
-  const failures = Object.values(notByClient(failed)).reduce((sum, n) => sum + n, 0)
-  return [active, accepted, failures, dialRetries, bytesToBackend, bytesToClient]
-}
+const countsOf = (view: PortView): readonly number[] =>
+  view.listener === undefined
+    ? uncounted
+    : countedFields.map(field => portFields[field](view))
 
-const uncounted: readonly number[] = [0, 0, 0, 0, 0, 0]
+const uncounted: readonly number[] = countedFields.map(() => 0)
 
 /** Listed on the page. */
 const mostProblems = 50

@@ -10,7 +10,7 @@ import {
   type Refused,
   type RequestOf,
 } from '../../observe/control-protocol.ts'
-import type { CheckOf } from '../../observe/status-service-port.ts'
+import type { CheckOf } from '../../observe/port-view.ts'
 import { jsonPages } from '../../observe/json-pages.ts'
 import type { Log } from '../../observe/log.ts'
 import type { Place } from '../../model/topology.ts'

@@ -1,6 +1,6 @@
 import type { OrderKind, StandingOrder } from '../../mode/operator-orders.ts'
 import type { AnswerOf } from '../../observe/control-protocol.ts'
-import { bindText, timesOf } from '../../observe/status-service-port.ts'
+import { bindText, timesOf } from '../../observe/port-view.ts'
 import {
   type ControlDeps,
   type Handler,

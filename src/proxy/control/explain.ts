@@ -1,6 +1,6 @@
 import { boundClients, type InspectCommand } from '../../kernel/proxier.ts'
 import type { Protocol, TrafficPolicy } from '../../model/service.ts'
-import { bindText, timesOf } from '../../observe/status-service-port.ts'
+import { bindText, timesOf } from '../../observe/port-view.ts'
 import type { Explanation, EndpointView, WorkerView } from '../../relay/explanation.ts'
 import {
   type AddressPort,

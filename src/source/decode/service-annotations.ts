@@ -4,21 +4,22 @@ import type { RetryOptions, TrafficOptions } from '../../model/traffic.ts'
 import { show, peek } from '../../util/printable.ts'
 import { isNot, checkedText } from '../../util/schema.ts'
 import { unknownName } from '../../util/suggest.ts'
+import { endpointOptions } from '../options/endpoint-options.ts'
 import {
-  decodeEffects,
-  decodeTraffic,
-  endpointOptions,
+  decodeOptions,
+  flagName,
+  fromText,
   idleOptions,
-  udpOptions,
-} from '../options/endpoint-options.ts'
-import { flagName, fromText } from '../options/option-text.ts'
+  option,
+  type Option,
+  type Options,
+  type Ways,
+  withDefaults,
+} from '../options/option.ts'
 import { type Fault, fieldPath, mostProblems } from './problem.ts'
 
 /** Of the annotations by which a Service asks for what routes of a sidecar have. */
 export const annotationPrefix = 'usher-proxy.io/'
-
-/** What the others ask for depends on the server, a port or an account: they are for routes. */
-const check = v.literal('tcp', isNot('tcp, the only check that Services have'))
 
 const mostWeight = 256
 
@@ -34,27 +35,38 @@ const readZoneWeights = (text: string): Readonly<Record<string, number>> | undef
   return Object.fromEntries(weights)
 }
 
-/** Of Services alone: endpoints of routes have no zone. */
-const zoneWeights = v.pipe(
-  checkedText(
-    given => readZoneWeights(given) !== undefined,
-    'zones with weights from 0 to 256, each once, like eu-1a=3,eu-1b=1',
-    String.raw`^[\w.-]+=\d+(,[\w.-]+=\d+)*$`,
-    'eu-1a=3,eu-1b=1',
+const options: Options = {
+  ...endpointOptions,
+  /** Of Services alone: endpoints of routes have no zone. */
+  zoneWeights: option(
+    checkedText(
+      given => readZoneWeights(given) !== undefined,
+      'zones with weights from 0 to 256, each once, like eu-1a=3,eu-1b=1',
+      String.raw`^[\w.-]+=\d+(,[\w.-]+=\d+)*$`,
+      'eu-1a=3,eu-1b=1',
+    ),
+    'How many of the connections go to the endpoints of each zone.',
+    { at: ['balance', 'zoneWeights'], read: readZoneWeights },
   ),
-)
-
-const relay = v.boolean(isNot('true or false'))
-
-const schemas = { ...endpointOptions, zoneWeights, check, relay }
-const shape = v.partial(v.object(schemas))
+  /** What the others ask for depends on the server, a port or an account: they are for routes. */
+  check: option(
+    v.literal('tcp', isNot('tcp, the only check that Services have')),
+    'How each endpoint is checked, every 2 s.',
+    {
+      protocol: 'TCP',
+      decode: () => ({ onDown: 'keep', retry: { isChecked: true } }),
+    },
+  ),
+  relay: option(v.boolean(isNot('true or false')), 'The relay carries its clients.', {
+    decode: on => (on ? { relayed: true } : {}),
+  }),
+}
 
 /** By what an annotation has after the prefix: `retry-early-close`. */
-export const annotated: ReadonlyMap<string, v.GenericSchema> = new Map(
-  Object.entries(schemas).map(([option, schema]) => [flagName(option), schema]),
+export const annotated: ReadonlyMap<string, Option & { readonly key: string }> = new Map(
+  Object.entries(options).map(([key, one]) => [flagName(key), { ...one, key }]),
 )
 const known = [...annotated.keys()]
-const optionOf = new Map(Object.keys(schemas).map(option => [flagName(option), option]))
 
 /** No option has a longer value or name; annotations may have 256 KiB. */
 const longest = 100
@@ -81,42 +93,39 @@ export const readAnnotations = (
   const faults: Fault[] = []
   for (const key of keys) {
     const given = peek(annotations, `${annotationPrefix}${key}`)
-    const schema = annotated.get(key)
-    const value = schema && typeof given === 'string' ? fromText(schema, given) : given
+    const one = annotated.get(key)
+    const value =
+      one !== undefined && typeof given === 'string' ? fromText(one.schema, given) : given
     const message =
-      schema === undefined
+      one === undefined
         ? unknownKey(key, faults.length)
-        : valueFault(schema, given, value)
+        : valueFault(one.schema, given, value)
     if (message !== '') faults.push({ field: fieldOf(key), message })
-    else raw[optionOf.get(key) ?? key] = value
+    else raw[one?.key ?? key] = value
   }
-  for (const { name, message } of idleOptions(raw, false, flagName)) {
+  for (const { name, message } of idleOptions(options, raw, ways)) {
     delete raw[name]
     faults.push({ field: fieldOf(flagName(name)), message })
   }
-  for (const option of Object.keys(raw)) {
-    const message = withoutPort(option, protocols)
-    if (message !== '') faults.push({ field: fieldOf(flagName(option)), message })
+  for (const name of Object.keys(raw)) {
+    const message = withoutPort(name, protocols)
+    if (message !== '') faults.push({ field: fieldOf(flagName(name)), message })
   }
-  return { options: optionsOf(v.parse(shape, raw)), faults }
+  return { options: optionsOf(raw), faults }
 }
 
-/** Where no port can have an option. */
-const withoutPort = (option: string, protocols: readonly Protocol[]): string => {
-  const forBoth: readonly Protocol[] = forUdp.has(option) ? ['TCP', 'UDP'] : ['TCP']
-  const those = Object.hasOwn(udpOptions, option) ? (['UDP'] as const) : forBoth
+/** As annotations have them, where early closes are retried if that is asked for. */
+const ways: Ways = { nameOf: flagName, earlyClose: false }
+
+/** Where no port can have an option. One that needs another is about the same protocol. */
+const withoutPort = (name: string, protocols: readonly Protocol[]): string => {
+  const { protocol, needs = '' } = options[name] ?? {}
+  const only = protocol ?? options[needs]?.protocol
+  const those: readonly Protocol[] = only === undefined ? ['TCP', 'UDP'] : [only]
   return protocols.length === 0 || protocols.some(one => those.includes(one))
     ? ''
     : `does nothing, as the Service has no ${those.join(' or ')} port`
 }
-
-/** The other ones are about TCP. */
-const forUdp: ReadonlySet<string> = new Set([
-  'balance',
-  'slowStart',
-  'zoneWeights',
-  'relay',
-])
 
 /** What is after the prefix. */
 const prefixed = (annotations: unknown): readonly string[] =>
@@ -140,18 +149,9 @@ const valueFault = (schema: v.GenericSchema, given: unknown, value: unknown): st
 const fieldOf = (key: string): string =>
   fieldPath(['metadata', 'annotations', `${annotationPrefix}${key}`])
 
-const optionsOf = (raw: v.InferOutput<typeof shape>): Annotated['options'] => {
-  const { retry, ...others } = decodeTraffic(raw, false)
-  const weights = readZoneWeights(raw.zoneWeights ?? '')
-  return {
-    ...(retry !== undefined && !asksForNothing(retry) && { retry }),
-    ...others,
-    ...(weights && {
-      balance: { by: 'round-robin', ...others.balance, zoneWeights: weights },
-    }),
-    ...(raw.check !== undefined && decodeEffects(raw)),
-    ...(raw.relay === true && { relayed: true }),
-  }
+const optionsOf = (raw: object): Annotated['options'] => {
+  const { retry, ...others } = withDefaults(decodeOptions(options, raw), ways.earlyClose)
+  return { ...others, ...(!asksForNothing(retry) && { retry }) }
 }
 
 /** `most-held` counts without `hold`, too: where the Service is paused. */

@@ -4,15 +4,17 @@ import { join } from 'node:path'
 import { systemClock, type Clock } from '../../util/clock.ts'
 import { show } from '../../util/printable.ts'
 import { ApiClient } from './api-client.ts'
-import { type Credentials, FileCredentials, type TlsMaterial } from './credentials.ts'
 import {
-  FileText,
+  type Credentials,
+  FileCredentials,
+  type TlsMaterial,
+  fileText,
   type TextCheck,
   certificateFault,
   fixedText,
   type Text,
   keyFault,
-} from './file-text.ts'
+} from './credentials.ts'
 import { readKubeconfig, type Kubeconfig, type Part } from './kubeconfig.ts'
 import { agentTo, environmentProxy, proxyUrl } from './proxy.ts'
 import type { OutgoingHttpHeaders } from 'node:http'
@@ -119,7 +121,7 @@ const inCluster = async ({
   const where = 'KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT'
   const server = serverUrl(`https://${address}:${port}`, 'https', where)
   const text = (name: string, check?: TextCheck) =>
-    new FileText(join(serviceAccountDir, name), `the pod's service account`, clock, check)
+    fileText(join(serviceAccountDir, name), `the pod's service account`, clock, check)
   const texts = { token: text('token'), ca: text('ca.crt', certificateFault) }
   const credentials = new FileCredentials({ ...texts, tls: {}, headers: {} })
   await credentials.current()
@@ -185,7 +187,7 @@ const textOf = (
   if (data === '')
     return path === ''
       ? undefined
-      : new FileText(path, `${part.title}.${field}`, clock, check)
+      : fileText(path, `${part.title}.${field}`, clock, check)
   const text = Buffer.from(data, 'base64').toString('utf8')
   const wrong = check(text)
   if (wrong === '') return fixedText(text)
@@ -195,7 +197,7 @@ const textOf = (
 /** The file goes before the fixed token, as in client-go. */
 const tokenOf = (user: Part, clock: Clock): Text | undefined => {
   const path = user.path('tokenFile')
-  if (path !== '') return new FileText(path, `${user.title}.tokenFile`, clock)
+  if (path !== '') return fileText(path, `${user.title}.tokenFile`, clock)
   const token = user.text('token')
   return token === '' ? undefined : fixedText(token)
 }

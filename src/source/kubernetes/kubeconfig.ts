@@ -1,9 +1,8 @@
 import { badSource } from '../source.ts'
 import { dirname, isAbsolute, join } from 'node:path'
-import * as yaml from 'yaml'
 import { fileFault, readBounded } from '../../util/read-text.ts'
 import { printable, show, peek } from '../../util/printable.ts'
-import { yamlDocuments } from '../../util/yaml-documents.ts'
+import { loadYaml, yamlDocuments } from '../../util/yaml-documents.ts'
 
 /** What the current context of a kubeconfig says. Paths are absolute; '' is "not given". */
 export interface Kubeconfig {
@@ -33,7 +32,7 @@ const mostBytes = 4 * 1024 * 1024
 /** Reads a kubeconfig and finds its current context. Rejects with BAD_SOURCE. */
 export const readKubeconfig = async (file: string): Promise<Kubeconfig> => {
   const title = `kubeconfig ${printable(file, 300)}`
-  const config = parsed(await contents(file, title), title)
+  const config = await parsed(await contents(file, title), title)
   const ofKind = peek(config, 'kind') ?? 'Config'
   if (ofKind !== 'Config')
     throw badSource(
@@ -78,8 +77,10 @@ const contents = async (file: string, title: string): Promise<string> => {
   }
 }
 
-const parsed = (text: string, title: string): unknown => {
+const parsed = async (text: string, title: string): Promise<unknown> => {
   try {
+    // A pod has none: it goes by its account.
+    const yaml = await loadYaml()
     const lines = new yaml.LineCounter()
     const [document] = yamlDocuments(text, yaml, lines)
     const [fault] = document?.errors ?? []

@@ -1,14 +1,14 @@
 import { badSource, type Source, type SourceSink, type SourceStatus } from '../source.ts'
 import { problemText } from '../decode/problem.ts'
-import { systemClock, type Clock, type Timer } from '../../util/clock.ts'
+import { systemClock, type Clock } from '../../util/clock.ts'
 import type { Problem } from '../../model/snapshot.ts'
 import { firstFew, printable } from '../../util/printable.ts'
 import { Debounce, DirectoryWatches } from './directory-watches.ts'
 import { changesBetweenMany, type Applied, type SourceObject } from '../diff.ts'
-import { FirstSight, type ManifestSet } from './manifest-set.ts'
+import { FirstSight, type ManifestSet } from './read-manifests.ts'
 import { readApart } from './read-apart.ts'
 import { messageOf } from '../../util/usher-error.ts'
-import { stat } from 'node:fs/promises'
+import { Poller, signOf } from '../../util/watched-file.ts'
 import { listFiles } from './list-files.ts'
 
 export interface ManifestSourceOptions {
@@ -51,9 +51,9 @@ class ManifestSource implements Source {
   #error = ''
   #synced = false
   #lastGoodAt: number | undefined
-  #reading: Promise<void> | undefined
-  #readAgain = false
-  #pollTimer: Timer | undefined
+  readonly #poller: Poller
+  /** It is to be read even if it looks the same. */
+  #isAsked = false
   readonly #closing = new AbortController()
 
   constructor(options: ManifestSourceOptions) {
@@ -64,16 +64,17 @@ class ManifestSource implements Source {
     const onChange = () => this.#debounce.poke()
     const onFailure = (text: string) => options.onWarning?.(text)
     this.#watches = new DirectoryWatches(this.#paths, onChange, onFailure)
+    this.#poller = new Poller(this.#clock, options.pollMs ?? 2000, () => this.#look())
   }
 
   async start(sink: SourceSink): Promise<void> {
     this.#sink = sink
     // Watched before they are read: nothing can change unseen in between.
     await this.#watches.renew()
+    this.#poller.start()
     this.reload()
-    await this.#reading
-    if (this.#closing.signal.aborted) return
-    if (this.#synced) return this.#schedulePoll()
+    await this.#poller.looking
+    if (this.#closing.signal.aborted || this.#synced) return
     const error = badSource(`--manifests: ${this.#error}`)
     await this.close()
     throw error
@@ -82,16 +83,12 @@ class ManifestSource implements Source {
   /** Reads now; during a read, once more after it. */
   reload(): void {
     this.#debounce.cancel()
-    if (this.#closing.signal.aborted || this.#sink === undefined) return
-    this.#readAgain = this.#reading !== undefined
-    this.#reading ??= this.#read(this.#sink).finally(() => {
-      this.#reading = undefined
-      if (this.#readAgain) this.reload()
-    })
+    this.#isAsked = true
+    void this.#poller.now()
   }
 
   reading(): Promise<void> | undefined {
-    return this.#reading
+    return this.#poller.looking
   }
 
   status(): SourceStatus {
@@ -107,11 +104,13 @@ class ManifestSource implements Source {
     this.#closing.abort()
     this.#watches.close()
     this.#debounce.cancel()
-    this.#clock.clearTimeout(this.#pollTimer)
-    await this.#reading
+    this.#poller.close()
+    await this.#poller.looking
   }
 
-  async #read(sink: SourceSink): Promise<void> {
+  async #read(): Promise<void> {
+    const sink = this.#sink
+    if (sink === undefined) return
     try {
       const wait = () =>
         new Promise<void>(resolve => {
@@ -177,19 +176,17 @@ class ManifestSource implements Source {
     )
   }
 
-  #schedulePoll(): void {
-    const { pollMs = 2000 } = this.#options
-    this.#pollTimer = this.#clock.setTimeout(() => void this.#poll(), pollMs)
+  async #look(): Promise<void> {
+    const isAsked = this.#isAsked
+    this.#isAsked = false
+    if (isAsked || (await this.#hasChanged())) await this.#read()
+    else if (this.#error === '') this.#lastGoodAt = Date.now()
   }
 
-  async #poll(): Promise<void> {
-    if (this.#reading === undefined) {
-      const renewed = await this.#watches.renew()
-      const now = await fingerprint(this.#paths)
-      if (renewed || this.#transient || now !== this.#fingerprint) this.reload()
-      else if (this.#error === '') this.#lastGoodAt = Date.now()
-    }
-    if (!this.#closing.signal.aborted) this.#schedulePoll()
+  async #hasChanged(): Promise<boolean> {
+    const renewed = await this.#watches.renew()
+    const now = await fingerprint(this.#paths)
+    return renewed || this.#transient || now !== this.#fingerprint
   }
 }
 
@@ -200,28 +197,12 @@ const summary = (unreadable: readonly Problem[]): string =>
 /** A file changed more recently than this may change again and look the same. */
 const settledMs = 2000
 
-/**
- * A text that differs when a file behind `paths` has been changed, replaced, added or
- * removed: inode, size and both times of each. A file whose time is as good as now is
- * marked, so that it is looked at once more when its time has passed: two writes within
- * one tick of the file system's clock leave the same time (git's "racily clean" entries).
- */
+/** A text that differs when a file behind `paths` has been changed, replaced, added or removed. */
 const fingerprint = async (paths: readonly string[]): Promise<string> => {
   const { files, failures } = await listFiles(paths)
   const lines = failures.map(({ path, message }) => `${path}\0${message}`)
-  for (const file of files) lines.push(`${file}\0${await print(file)}`)
+  for (const file of files) lines.push(`${file}\0${await signOf(file, settledMs)}`)
   return lines.join('\n')
-}
-
-const print = async (file: string): Promise<string> => {
-  try {
-    const { dev, ino, size, mtimeNs, ctimeNs } = await stat(file, { bigint: true })
-    const age = Date.now() - Number(ctimeNs / 1_000_000n)
-    const racy = age >= 0 && age < settledMs ? 'racy' : ''
-    return [dev, ino, size, mtimeNs, ctimeNs, racy].join(' ')
-  } catch (error) {
-    return messageOf(error)
-  }
 }
 
 interface SteadyRead {

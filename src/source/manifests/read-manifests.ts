@@ -1,15 +1,60 @@
 import { printable, peek } from '../../util/printable.ts'
 import { listFiles } from './list-files.ts'
-import type { ManifestSet } from './manifest-set.ts'
 import type * as Yaml from 'yaml'
-import { twinKeys, yamlDocuments } from '../../util/yaml-documents.ts'
+import { loadYaml, twinKeys, yamlDocuments } from '../../util/yaml-documents.ts'
 import { messageOf } from '../../util/usher-error.ts'
 import { decodeUtf8, fileFault, readRegular } from '../../util/read-text.ts'
 import type { Change } from '../../model/service.ts'
 import type { Problem } from '../../model/snapshot.ts'
 import { decode } from '../decode/decode.ts'
 import type { DecodedObject } from '../decode/decode-object.ts'
-import type { SourceObject } from '../diff.ts'
+import type { SourceObject, Applied } from '../diff.ts'
+import { undated } from '../decode/service.ts'
+
+/** All that some paths held at one moment. */
+export interface ManifestSet {
+  /** In the order of paths, files and documents. */
+  readonly objects: readonly SourceObject[]
+  /** Keys of objects that are there and of which nothing could be read: earlier versions stand. */
+  readonly refused: ReadonlySet<string>
+  /** Everything wrong, that of `unreadable` included. */
+  readonly problems: readonly Problem[]
+  /** Files that could not be read and documents that could not be parsed: not empty means that the set has holes. */
+  readonly unreadable: readonly Problem[]
+  /** True when reading once more may help although no file changes. */
+  readonly transient: boolean
+  /** What is served although a cluster would refuse it, an object each. */
+  readonly warnings: readonly string[]
+  /** What was skipped, each once: `apps/v1 Deployment is not ...`. */
+  readonly skipped: readonly string[]
+  /** Files that there were. */
+  readonly files: number
+  /** Documents that held something. */
+  readonly documents: number
+}
+
+/** Numbers Services without a creation time in the order in which they were first seen, across reads. */
+export class FirstSight {
+  readonly #numbers = new Map<string, number>()
+  #last = 0
+
+  numbered({ key, changes }: SourceObject): SourceObject {
+    return { key, changes: changes.map(change => this.#numbered(key, change)) }
+  }
+
+  /** Forgets Services that are gone: one that comes back is new. */
+  keepOnly(objects: Applied): void {
+    for (const key of this.#numbers.keys())
+      if (!objects.has(key)) this.#numbers.delete(key)
+  }
+
+  #numbered(key: string, change: Change): Change {
+    if (change.kind !== 'Service' || change.object?.createdAt !== undated) return change
+    const createdAt = this.#numbers.get(key) ?? ++this.#last
+    this.#numbers.set(key, createdAt)
+    return { ...change, object: { ...change.object, createdAt } }
+  }
+}
 
 /**
  * Reads and decodes files and directories of manifests, and holds up the event loop for as
@@ -242,8 +287,7 @@ export interface RawDocument {
  * times at most.
  */
 async function* parseYaml(text: string): AsyncGenerator<RawDocument> {
-  // Loaded here because a process without manifests needs none of it.
-  const yaml = await import('yaml')
+  const yaml = await loadYaml()
   const lines = new yaml.LineCounter()
   let number = 1
   try {

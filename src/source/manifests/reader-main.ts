@@ -3,9 +3,8 @@
  * may end in one of V8's fatal errors, and takes memory that no limit of a thread bounds
  * (JSON.parse goes on beyond it). Started by read-apart.ts; it lives no longer than that.
  */
-import type { ManifestSet } from './manifest-set.ts'
-import { readManifests } from './read-manifests.ts'
-import type { ReaderOrder, ReaderReport } from './reader-process.ts'
+import { readManifests, type ManifestSet } from './read-manifests.ts'
+import type { ReaderOrder, ReaderReport } from './read-apart.ts'
 
 /** Objects, or names of refused ones, in one message. */
 const mostInPart = 200

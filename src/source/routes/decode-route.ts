@@ -1,26 +1,12 @@
-import { decodeCheck, readCheck } from '../../health/check-option.ts'
-import { readLogDestination } from '../../model/access-log.ts'
+import { readCheck } from '../../health/check-option.ts'
 import { balancePolicyOf } from '../../model/balance-policies.ts'
 import type { Protocol } from '../../model/service.ts'
-import { rangesOf } from '../../util/address-ranges.ts'
+import type { RetryOptions } from '../../model/traffic.ts'
 import { type AddressPort, familyOf, joinHostPort, wildcardOf } from '../../util/ip.ts'
 import { show, peek } from '../../util/printable.ts'
-import { isUnix, unixPlace } from '../../util/unix-address.ts'
-import {
-  ageOptions,
-  decodeEffects,
-  decodeTraffic,
-  decodeUdpTraffic,
-  idleOptions,
-  udpOptions,
-  limitOptions,
-  capacityOptions,
-} from '../options/endpoint-options.ts'
-import { acceptOptions, proxyOptions } from '../options/proxy-options.ts'
-import { accessLogOptions, decodeAccessLog } from '../options/access-log-options.ts'
-import { msOf } from '../../util/schema.ts'
-import { retryOptions } from '../options/retry-options.ts'
-import { socketAddress, socketOptions } from '../options/socket-options.ts'
+import { isUnix, unixPlace, withAccess } from '../../util/unix-address.ts'
+import { decodeOptions, idleOptions, type Ways, withDefaults } from '../options/option.ts'
+import { plainName } from './dns/dns-message.ts'
 import {
   backendText,
   isLoop,
@@ -28,9 +14,8 @@ import {
   type RouteBackend,
   type RoutePool,
 } from './route.ts'
-import { plainName } from '../options/server-name-options.ts'
 import { type Listen, readListen, readTarget, type Target } from './route-address.ts'
-import type { RawRoute } from './route-fields.ts'
+import { allOptions, type RawRoute, socketOptions, socketOwner } from './route-fields.ts'
 import type { ShapeFault } from './shape-faults.ts'
 
 /** `tcp-127-0-0-1-15432`, `unix-run-db-sock`: as good as one for each listen address and protocol. */
@@ -63,7 +48,7 @@ export const decodeRoute = (raw: RawRoute, text?: string): Route => {
   )
   const name = raw.name ?? nameByListen(first)
   const placed = ({ address, port }: Listen): AddressPort => ({
-    address: socketAddress(address, raw),
+    address: withOwner(address, raw),
     port,
   })
   const pools = poolsOf(raw)
@@ -77,15 +62,31 @@ export const decodeRoute = (raw: RawRoute, text?: string): Route => {
       pools,
       others: backends.length > 0 ? backends : undefined,
     }),
-    affinityMs: msOf(raw.affinity) ?? 0,
-    check: raw.check === undefined ? undefined : decodeCheck(raw.check),
-    ...decodeEffects(raw),
-    onGone: raw.onGone ?? 'keep',
-    lists: listsOf(raw),
-    ...(protocol === 'TCP' ? decodeTraffic(raw, true) : decodeUdpTraffic(raw)),
-    ...decodeAccessLog(raw, name),
-    ...(raw.acceptProxy !== undefined && { acceptProxy: rangesOf(raw.acceptProxy) }),
+    affinityMs: 0,
+    check: undefined,
+    onDown: 'keep',
+    onGone: 'keep',
+    lists: undefined,
+    ...withDefaults(decodeOptions(allOptions, raw), ways.earlyClose, name),
+    ...(protocol === 'UDP' && { retry: udpRetry(raw) }),
   }
+}
+
+/** As a file has them, where early closes are retried unless that is switched off. */
+const ways: Ways = { nameOf: name => name, earlyClose: true }
+
+/** An endpoint that answers nothing has failed where others answer; one-way senders get no replies. */
+const udpRetry = ({ udpSpread }: RawRoute): RetryOptions | undefined =>
+  udpSpread === undefined
+    ? { earlyClose: false, replay: 0, expectsReplies: true }
+    : undefined
+
+/** Where to listen, with who may connect there. */
+const withOwner = (address: string, raw: RawRoute): string => {
+  const [, uid, gid] = socketOwner.exec(raw.socketOwner ?? '') ?? []
+  return address.startsWith('unix:/')
+    ? withAccess(address, { mode: raw.socketMode, uid, gid })
+    : address
 }
 
 const poolsOf = ({ serverNames }: RawRoute): readonly RoutePool[] | undefined =>
@@ -105,9 +106,6 @@ const allOf = (
   return [...seen.values()].toReversed()
 }
 
-const listsOf = ({ allow, deny, probers }: RawRoute): Route['lists'] =>
-  (allow ?? deny ?? probers) && { deny, allow, probers }
-
 /**
  * What no field shows by itself: fields that are at odds, an endpoint that is there twice or is
  * the route itself. Of any value: what can't be read has its fault already.
@@ -125,7 +123,6 @@ export const routeFaults = (raw: unknown): ShapeFault[] => {
     ...protocolFaults(raw, protocol),
     ...unixFaults(raw, listens, targetsOf(raw)),
     ...idleFaults(raw, protocol),
-    ...(protocol === 'UDP' ? [] : logFaults(raw)),
   ]
 }
 
@@ -219,17 +216,6 @@ const poolFaults = (raw: object, listens: readonly Listen[]): ShapeFault[] => {
   })
 }
 
-/** Options that go by the address of a client. */
-const byAddress = [
-  'affinity',
-  'allow',
-  'deny',
-  'probers',
-  'acceptProxy',
-  'maxClientConnections',
-  'maxClientRate',
-]
-
 /** What a route can't have where it listens on, or goes to, a unix socket; and the other way round. */
 const unixFaults = (
   raw: object,
@@ -260,7 +246,9 @@ const unixFaults = (
 }
 
 const addressFaults = (raw: object, given: (name: string) => boolean): ShapeFault[] => [
-  ...byAddress.filter(given).map(needsAddress),
+  ...Object.entries(allOptions)
+    .filter(([name, { isByAddress }]) => isByAddress && given(name))
+    .map(([name]) => needsAddress(name)),
   ...(balancePolicyOf(peek(raw, 'balance'))?.isByClient ? [needsAddress('balance')] : []),
 ]
 
@@ -282,21 +270,16 @@ const checkPort = (check: unknown): unknown => {
   return typeof read === 'string' ? undefined : read.port
 }
 
-const tcpOptions = [
-  ...Object.keys({ ...retryOptions, ...ageOptions, ...proxyOptions, ...capacityOptions }),
-  ...Object.keys({ ...limitOptions, ...accessLogOptions, ...acceptOptions }),
-  'onBack',
-  'onGone',
-  'probers',
-  'serverNames',
-]
+/** Whether it is about another protocol than that of the route. */
+const isForOther = (name: string, protocol: Protocol | undefined): boolean => {
+  const own = allOptions[name]?.protocol
+  return own !== undefined && protocol !== undefined && own !== protocol
+}
 
 const protocolFaults = (raw: object, protocol: Protocol | undefined): ShapeFault[] => {
-  if (protocol === undefined) return []
-  const [names, other] =
-    protocol === 'UDP' ? [tcpOptions, 'TCP'] : [Object.keys(udpOptions), 'UDP']
-  return names
-    .filter(name => Object.hasOwn(raw, name))
+  const other = protocol === 'UDP' ? 'TCP' : 'UDP'
+  return Object.keys(raw)
+    .filter(name => isForOther(name, protocol))
     .map(name => ({
       path: [name],
       message: `is for ${other}; leave it out, or listen on ${other.toLowerCase()}://`,
@@ -304,19 +287,10 @@ const protocolFaults = (raw: object, protocol: Protocol | undefined): ShapeFault
 }
 
 const idleFaults = (raw: object, protocol: Protocol | undefined): ShapeFault[] =>
-  idleOptions(raw, true)
-    // Under UDP there is a fault of it already.
-    .filter(({ name }) => protocol !== 'UDP' || !tcpOptions.includes(name))
+  idleOptions(allOptions, raw, ways)
+    // Of what is for the other protocol there is a fault already.
+    .filter(({ name }) => !isForOther(name, protocol))
     .map(({ name, message }) => ({ path: [name], message }))
-
-const logFaults = (raw: object): ShapeFault[] => {
-  const to = peek(raw, 'accessLogTo')
-  // What can't be read has its fault already.
-  const isRead = typeof to === 'string' && readLogDestination(to) !== undefined
-  if (!isRead || Object.hasOwn(raw, 'accessLog')) return []
-  const message = 'does nothing without accessLog; give that, too'
-  return [{ path: ['accessLogTo'], message }]
-}
 
 /** The first clash of any, with its route; '' where there is none. */
 export const clashText = (routes: readonly Route[]): string => {

@@ -1,9 +1,9 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { ClientLists } from '../../model/traffic.ts'
 import { addressRanges, type AddressRanges } from '../../util/address-ranges.ts'
-import { type Clock, systemClock, type Timer } from '../../util/clock.ts'
+import { type Clock, systemClock } from '../../util/clock.ts'
 import { firstFew, printable } from '../../util/printable.ts'
-import { signOf, steady } from '../../util/read-text.ts'
+import { Poller, signOf, steady } from '../../util/watched-file.ts'
 import { type ListFile, readEntry, readListFile } from './client-list.ts'
 import type { Route } from './route.ts'
 
@@ -41,12 +41,14 @@ export class ListFiles {
   /** One object for a route until a file of its changes: then its Service is the same, too. */
   #clients = new WeakMap<RouteLists, ClientLists>()
   #changed: (() => void) | undefined
-  #timer: Timer | undefined
-  #closed = false
+  readonly #poller: Poller
 
   constructor(options: ListFilesOptions = {}) {
     this.#options = options
     this.#clock = options.clock ?? systemClock
+    this.#poller = new Poller(this.#clock, options.pollMs ?? 2000, async () => {
+      for (const [path, known] of this.#known) await this.#pollFile(path, known)
+    })
   }
 
   /** Reads the files of these routes that are not known yet. With a fault none of them is. */
@@ -57,7 +59,7 @@ export class ListFiles {
     const faults = [...found].flatMap(([path, file]) => faultsOf(path, file.faults))
     if (faults.length > 0) return faults
     for (const [path, known] of found) this.#known.set(path, known)
-    if (found.size > 0) this.#schedule()
+    this.#start()
     return []
   }
 
@@ -70,7 +72,7 @@ export class ListFiles {
   /** From now on files are looked at, and `changed` is called when one has changed, or can't be used. */
   watch(changed: () => void): void {
     this.#changed = changed
-    this.#schedule()
+    this.#start()
   }
 
   /** Who may be a client of a route; undefined: everybody. Its files must be known. */
@@ -95,30 +97,23 @@ export class ListFiles {
   }
 
   /** Looks at each file, now. */
-  async poll(): Promise<void> {
-    this.#clock.clearTimeout(this.#timer)
-    for (const [path, known] of this.#known) await this.#pollFile(path, known)
-    this.#schedule()
+  poll(): Promise<void> {
+    return this.#poller.now()
   }
 
   close(): void {
-    this.#closed = true
-    this.#clock.clearTimeout(this.#timer)
+    this.#poller.close()
   }
 
-  #schedule(): void {
-    this.#clock.clearTimeout(this.#timer)
-    if (this.#closed || this.#changed === undefined || this.#known.size === 0) return
-    const { pollMs = 2000 } = this.#options
-    this.#timer = this.#clock.setTimeout(() => void this.poll(), pollMs)
-    this.#timer.unref?.()
+  #start(): void {
+    if (this.#changed !== undefined && this.#known.size > 0) this.#poller.start()
   }
 
   async #pollFile(path: string, known: Known): Promise<void> {
     let seen = await steady(this.#clock, known.seen, () => signOf(path))
     if (seen === known.seen) return
     const { ranges, faults, isUnread } = await readListFile(path)
-    if (this.#closed || this.#known.get(path) !== known) return
+    if (!this.#poller.isOn || this.#known.get(path) !== known) return
     if (isUnread) seen = ''
     if (isUnread && isDeepStrictEqual(faults, known.faults)) return
     const isUsable = faults.length === 0

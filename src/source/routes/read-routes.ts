@@ -4,6 +4,7 @@ import { clashesOf, decodeRoute, routeFaults } from './decode-route.ts'
 import type { Route } from './route.ts'
 import { fileShape, type RawRoute } from './route-fields.ts'
 import { type FileFault, parseRoutesYaml } from './routes-yaml.ts'
+import { loadYaml } from '../../util/yaml-documents.ts'
 import { type ShapeFault, shapeFaults } from './shape-faults.ts'
 
 export interface ReadRoutes {
@@ -42,8 +43,7 @@ export const readRoutes = async (
   text: string,
   others: readonly Route[] = [],
 ): Promise<ReadRoutes> => {
-  // Loaded here because a process without a file needs none of it.
-  const yaml = await import('yaml')
+  const yaml = await loadYaml()
   const { value, faults, placed } = parseRoutesYaml(text, yaml)
   if (faults.length > 0) return { routes: [], faults: bounded(faults, same) }
   const found = faultsOf(value)

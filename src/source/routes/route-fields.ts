@@ -1,13 +1,27 @@
-import { sound, isNot, checkedText, durationText } from '../../util/schema.ts'
 import * as v from 'valibot'
-import { isDnsLabel, list } from '../decode/fields.ts'
-import { accessLogOptions } from '../options/access-log-options.ts'
+import { accessLogFormats, readLogDestination } from '../../model/access-log.ts'
+import { hasTraffic, type TrafficOptions } from '../../model/traffic.ts'
+import { type AddressRanges, rangesOf, readBlock } from '../../util/address-ranges.ts'
+import {
+  sound,
+  isNot,
+  checkedText,
+  durationText,
+  msOf,
+  oneOf,
+} from '../../util/schema.ts'
+import { isDnsLabel, isDnsSubdomain, list } from '../decode/fields.ts'
 import { endpointOptions } from '../options/endpoint-options.ts'
-import { described } from '../options/option-kinds.ts'
+import {
+  described,
+  type Option,
+  option,
+  type Options,
+  schemasOf,
+  shown,
+} from '../options/option.ts'
 import { entryForm, readEntry } from './client-list.ts'
-import { acceptOptions } from '../options/proxy-options.ts'
-import { serverNameFields } from '../options/server-name-options.ts'
-import { socketOptions } from '../options/socket-options.ts'
+import { plainName } from './dns/dns-message.ts'
 import { listenForm, readListen, readTarget, targetForm } from './route-address.ts'
 
 // The one definition of a route: the flag and the file are read by it, and the JSON Schema
@@ -43,19 +57,114 @@ const targets = v.pipe(
 
 const entryPattern = String.raw`^(file:/.+|[0-9.]+(/\d{1,2})?|[0-9a-fA-F:.]*:[0-9a-fA-F:.]*(/\d{1,3})?)$`
 
-const clients = (example: string) =>
-  v.pipe(
-    list(
-      readable(entryForm, readEntry, entryPattern, example),
-      'a list of addresses and CIDRs, like [10.0.0.0/8]',
-    ),
-    v.minLength(1, 'is empty; give one address or more, like [10.0.0.0/8]'),
-    v.examples([[example]]),
+const rangesText = (lists: readonly AddressRanges[] | undefined): string | undefined => {
+  if (lists === undefined) return undefined
+  const count = lists.reduce(
+    (sum, { ipv4, ipv6 }) => sum + ipv4.length / 2 + ipv6.length / 8,
+    0,
   )
+  return `${count} ${count === 1 ? 'range' : 'ranges'}`
+}
+
+/** A list of clients, of which files may be a part. */
+const clients = (
+  name: 'allow' | 'deny' | 'probers',
+  example: string,
+  help: string,
+  columns: Pick<Option, 'protocol'> = {},
+) =>
+  option(
+    v.pipe(
+      list(
+        readable(entryForm, readEntry, entryPattern, example),
+        'a list of addresses and CIDRs, like [10.0.0.0/8]',
+      ),
+      v.minLength(1, 'is empty; give one address or more, like [10.0.0.0/8]'),
+      v.examples([[example]]),
+    ),
+    help,
+    {
+      ...columns,
+      isByAddress: true,
+      decode: given => ({ lists: { [name]: given } }),
+      show: (_, options) => rangesText(options.clients?.[name]),
+    },
+  )
+
+/** Who may be a client. */
+const listOptions = {
+  allow: clients(
+    'allow',
+    '10.0.0.0/8',
+    'Only these clients: addresses, CIDRs, and files of them (`file:/etc/usher/clients.txt`). Everybody by default.',
+  ),
+  deny: clients(
+    'deny',
+    '192.0.2.0/24',
+    'None of these clients; it is looked at before `allow`.',
+  ),
+  probers: clients(
+    'probers',
+    '10.0.0.2',
+    'TCP only. Connections of these, like load balancers that probe, are accepted and closed in order: nothing is dialled, counted or logged (HAProxy: `monitor-net`).',
+    { protocol: 'TCP' },
+  ),
+}
+
+const block = checkedText(
+  given => readBlock(given) !== undefined,
+  'an address or a CIDR, like 10.0.0.0/8',
+  String.raw`^([0-9.]+(/\d{1,2})?|[0-9a-fA-F:.]*:[0-9a-fA-F:.]*(/\d{1,3})?)$`,
+  '10.0.0.0/8',
+)
+
+/** A line for each connection. */
+const accessLogOptions = {
+  accessLog: option(
+    oneOf(accessLogFormats),
+    'TCP only; off by default. A line for each connection that has ended: as JSON, or as HAProxy writes it with `option tcplog`. See [access-log.md](access-log.md).',
+    { example: 'json', protocol: 'TCP', at: ['accessLog', 'format'] },
+  ),
+  accessLogTo: option(
+    checkedText(
+      given => readLogDestination(given) !== undefined,
+      'stdout, file:/PATH or syslog:udp://ADDRESS:PORT, like file:/var/log/usher/db.log or syslog:udp://127.0.0.1:514',
+      String.raw`^(stdout|file:(/|[A-Za-z]:[/\\]).*[^/]|syslog:udp://.+:\d{1,5})$`,
+      'file:/var/log/usher/db.log',
+    ),
+    'Where those lines go: `stdout`, which is the default, `file:/PATH`, or `syslog:udp://ADDRESS:PORT`.',
+    { protocol: 'TCP', needs: 'accessLog', at: ['accessLog', 'to'] },
+  ),
+}
+
+/** The numbers of a user and a group, or one of them. */
+export const socketOwner = /^(\d{1,9})?(?::(\d{1,9}))?$/
+
+/** Who may connect to a route that listens at a path; its address carries them. */
+export const socketOptions = {
+  socketMode: option(
+    checkedText(
+      given => /^0?[0-7]{3}$/.test(given),
+      "three octal digits as a text, like '660'",
+      '^0?[0-7]{3}$',
+      '600',
+    ),
+    'Of a route that listens at a path: the mode of its file, in octal digits; who may write to it may connect. 660 by default.',
+  ),
+  socketOwner: option(
+    checkedText(
+      given => given !== '' && socketOwner.test(given),
+      "numbers of a user and a group as a text, like '999:999'",
+      String.raw`^(\d{1,9})?(:\d{1,9})?$`,
+      '999:999',
+    ),
+    'Of a route that listens at a path: the numbers of its file’s user and group (`id postgres` prints them), or of one of them: `999`, `:999`. Those of Usher by default; another user takes root.',
+  ),
+}
 
 /** Beside where a route listens and goes: in a file, and after the `?` of a flag. */
 export const routeOptions = {
-  name: described(
+  name: option(
     checkedText(
       isDnsLabel,
       'a name: lower-case letters, digits and "-", at most 63',
@@ -64,29 +173,33 @@ export const routeOptions = {
     ),
     'What the log, metrics and `usher status` call it; unique. Without it, it is called by where it listens: `tcp-127-0-0-1-15432`.',
   ),
-  affinity: described(
+  affinity: option(
     // The same as a Service's `timeoutSeconds` has.
     durationText('1s', '24h', '3h'),
     'Keeps a client at one endpoint until it has been away for that long, 1s to 24h. Without it there is none.',
+    { isByAddress: true, decode: given => ({ affinityMs: msOf(given) }) },
   ),
   ...endpointOptions,
-  allow: described(
-    clients('10.0.0.0/8'),
-    'Only these clients: addresses, CIDRs, and files of them (`file:/etc/usher/clients.txt`). Everybody by default.',
+  ...listOptions,
+  acceptProxy: option(
+    v.pipe(
+      list(block, 'a list of addresses and CIDRs, like [10.0.0.0/8]'),
+      v.minLength(1, 'is empty; give one address or more, like [10.0.0.0/8]'),
+    ),
+    'TCP only. Proxies before Usher, addresses and CIDRs: a connection from one of them begins with a header of the PROXY protocol, v1 or v2, which says who the client is.',
+    {
+      example: ['10.0.0.0/8'],
+      protocol: 'TCP',
+      isByAddress: true,
+      at: ['acceptProxy'],
+      read: rangesOf,
+      show: (_, { acceptProxy }) => rangesText(acceptProxy && [acceptProxy]),
+    },
   ),
-  deny: described(
-    clients('192.0.2.0/24'),
-    'None of these clients; it is looked at before `allow`.',
-  ),
-  probers: described(
-    clients('10.0.0.2'),
-    'TCP only. Connections of these, like load balancers that probe, are accepted and closed in order: nothing is dialled, counted or logged (HAProxy: `monitor-net`).',
-  ),
-  ...acceptOptions,
-  onGone: described(
-    v.picklist(['keep', 'reset'], isNot('keep or reset')),
+  onGone: option(
+    oneOf(['keep', 'reset']),
     'TCP only. What becomes of the connections to an address that the answer for a name, or the file, no longer has: they are kept, which is the default, or reset.',
-    'reset',
+    { example: 'reset', protocol: 'TCP', decode: onGone => ({ onGone }) },
   ),
   ...accessLogOptions,
   ...socketOptions,
@@ -114,14 +227,74 @@ const listenPlace = readable(
   'tcp://127.0.0.1:15432',
 )
 
+const serverName = checkedText(
+  given => isDnsSubdomain(plainName(given).replace(/^\*\./, '')),
+  'a host name, like db.example, or all below one, like *.apps.example',
+  String.raw`^(\*\.)?[a-zA-Z0-9]([-a-zA-Z0-9.]*[a-zA-Z0-9])?\.?$`,
+  'db.example',
+)
+
+const alpnProtocol = checkedText(
+  given => given.length >= 1 && given.length <= 255,
+  'a protocol as in ALPN, like h2',
+  '^.{1,255}$',
+  'h2',
+)
+
 const serverNamesForm =
   'a list of pools, like [{names: [db.example], endpoints: [10.0.0.5:443]}]'
 
 const serverNamePool = mapping(
-  { ...serverNameFields, endpoints: targets },
+  {
+    names: v.optional(
+      v.pipe(
+        list(serverName, 'a list of host names, like [db.example]'),
+        v.minLength(1, isNot('a list of one host name or more, like [db.example]')),
+      ),
+    ),
+    alpn: v.optional(
+      v.pipe(
+        list(alpnProtocol, 'a list of protocols, like [h2]'),
+        v.minLength(1, isNot('a list of one protocol or more, like [h2]')),
+      ),
+    ),
+    endpoints: targets,
+  },
   'a pool, like {names: [db.example], endpoints: [10.0.0.5:443]}',
   { endpoints: 'a list like [10.0.0.5:443]' },
 )
+
+const fileOptions = {
+  serverNames: option(
+    v.pipe(list(serverNamePool, serverNamesForm), v.minLength(1, isNot(serverNamesForm))),
+    'TCP only, and in a file only. Endpoints for TLS clients by the server name and the protocols (ALPN) that they ask for; `endpoints` or `tiers` are for all others, who are refused without.',
+    {
+      protocol: 'TCP',
+      show: (_, { serverNames }) => serverNames && `${serverNames.pools.length} pools`,
+    },
+  ),
+  ...routeOptions,
+}
+
+/** Of a route in a file, of which a flag has all but `serverNames`. */
+export const allOptions: Options = fileOptions
+
+/**
+ * What is in force beyond the spec of a Service, by the names that options have in a file of routes:
+ * what is not said there and has no default is left out. Of lists there is the number of ranges that
+ * they come to.
+ */
+export const optionsInForce = (
+  options: TrafficOptions,
+): Readonly<Record<string, string>> => {
+  // As most of 10 000 Services are.
+  if (!hasTraffic(options)) return {}
+  const given = Object.entries(allOptions).flatMap(([name, one]) => {
+    const text = shown(one, options)
+    return text === undefined ? [] : [[name, text] as const]
+  })
+  return Object.fromEntries(given)
+}
 
 /** One route, as a file has it; a flag is taken apart into the same. */
 export const routeShape = mapping(
@@ -161,16 +334,7 @@ export const routeShape = mapping(
         'In place of `endpoints`: lists of them. One is for when all those before it are down.',
       ),
     ),
-    serverNames: v.optional(
-      described(
-        v.pipe(
-          list(serverNamePool, serverNamesForm),
-          v.minLength(1, isNot(serverNamesForm)),
-        ),
-        'TCP only, and in a file only. Endpoints for TLS clients by the server name and the protocols (ALPN) that they ask for; `endpoints` or `tiers` are for all others, who are refused without.',
-      ),
-    ),
-    ...v.partial(v.object(routeOptions)).entries,
+    ...v.partial(v.object(schemasOf(fileOptions))).entries,
   },
   'a route, like {listen: tcp://127.0.0.1:15432, endpoints: [10.0.0.5:5432]}',
   { listen: 'one like tcp://127.0.0.1:15432' },

@@ -1,7 +1,6 @@
-import * as v from 'valibot'
 import { firstFew, printable, show } from '../../util/printable.ts'
 import { unknownName } from '../../util/suggest.ts'
-import { exampleOf, flagName, fromText } from '../options/option-text.ts'
+import { exampleOf, flagName, fromText, type Option } from '../options/option.ts'
 import { decodeRoute, routeFaults } from './decode-route.ts'
 import type { Route } from './route.ts'
 import { routeOptions, routeShape } from './route-fields.ts'
@@ -13,8 +12,12 @@ const example = 'tcp://127.0.0.1:15432=10.0.0.5:5432,10.0.0.6:5432'
 
 const shape = /^((?:[a-z]+:\/\/|unix:)[^=?]*)=([^?]*)(?:\?(.*))?$/is
 
-const optionsByFlagName: ReadonlyMap<string, string> = new Map(
-  Object.keys(routeOptions).map(option => [flagName(option), option]),
+/** By what they are called in a flag, what a file calls them, and what they take. */
+const optionsByFlagName = new Map(
+  Object.entries<Option>(routeOptions).map(([key, { schema }]) => [
+    flagName(key),
+    { key, schema },
+  ]),
 )
 
 /**
@@ -64,18 +67,15 @@ const readQuery = (query: string | undefined): Query => {
       void faults.push(`option ${show(name)} ${message}`)
     if (option === undefined)
       fault(unknownName(name, [...optionsByFlagName.keys()], elsewhere))
-    else if (value === undefined) fault(`has no value; give one, like ${like(option)}`)
-    else if (Object.hasOwn(options, option)) fault('is given twice; give it once')
-    else options[option] = fromText(schemaOf(option), value)
+    else if (value === undefined)
+      fault(`has no value; give one, like ${name}=${like(option)}`)
+    else if (Object.hasOwn(options, option.key)) fault('is given twice; give it once')
+    else options[option.key] = fromText(option.schema, value)
   }
   return { options, faults }
 }
 
-/** `affinity=3h`. */
-const like = (option: string): string => {
-  const one = exampleOf(schemaOf(option))
-  return `${flagName(option)}=${one === 'false' ? 'off' : one}`
+const like = ({ schema }: Pick<Option, 'schema'>): string => {
+  const one = exampleOf(schema)
+  return one === 'false' ? 'off' : one
 }
-
-const schemaOf = (option: string): v.GenericSchema =>
-  new Map<string, v.GenericSchema>(Object.entries(routeOptions)).get(option) ?? v.any()

@@ -1,9 +1,9 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Problem } from '../../model/snapshot.ts'
-import { systemClock, type Timer } from '../../util/clock.ts'
+import { systemClock } from '../../util/clock.ts'
 import { firstFew, printable } from '../../util/printable.ts'
-import { steady } from '../../util/read-text.ts'
 import { messageOf } from '../../util/usher-error.ts'
+import { Poller, steady } from '../../util/watched-file.ts'
 import type { Source, SourceSink, SourceStatus } from '../source.ts'
 import { faultText, placeOf, readRoutes, readRoutesText } from './read-routes.ts'
 import type { ListFiles } from './list-files.ts'
@@ -46,16 +46,18 @@ class WatchedRoutes extends RouteSource {
   #goodAt = Date.now()
   #sink: SourceSink | undefined
   #problems: readonly Problem[] = []
-  #timer: Timer | undefined
-  #polling: Promise<void> | undefined
-  #pollAgain = false
-  #closed = false
+  readonly #poller: Poller
 
   constructor(options: WatchedRoutesOptions) {
     super({ ...options, routes: [...options.fixed, ...options.routes] })
     this.#options = options
     this.#found = { text: options.text }
     this.#routes = options.routes
+    const look = () =>
+      this.#look().catch((error: unknown) =>
+        options.onError?.(new Error(messageOf(error))),
+      )
+    this.#poller = new Poller(this.#clock, options.pollMs ?? 2000, look)
   }
 
   override async start(sink: SourceSink): Promise<void> {
@@ -68,16 +70,16 @@ class WatchedRoutes extends RouteSource {
         this.#notify()
       },
     })
-    this.#schedule()
+    this.#poller.start()
   }
 
   override reload(): void {
     super.reload()
-    this.#poll()
+    void this.#poller.now()
   }
 
   reading(): Promise<void> | undefined {
-    return this.#polling
+    return this.#poller.looking
   }
 
   override status(): SourceStatus {
@@ -97,8 +99,7 @@ class WatchedRoutes extends RouteSource {
   }
 
   override async close(): Promise<void> {
-    this.#closed = true
-    this.#clock.clearTimeout(this.#timer)
+    this.#poller.close()
     await super.close()
   }
 
@@ -119,31 +120,10 @@ class WatchedRoutes extends RouteSource {
     this.#sink?.problems([...ofFile, ...this.#problems])
   }
 
-  #schedule(): void {
-    if (this.#closed) return
-    this.#clock.clearTimeout(this.#timer)
-    const { pollMs = 2000 } = this.#options
-    this.#timer = this.#clock.setTimeout(() => this.#poll(), pollMs)
-  }
-
-  /** One at a time; during one, once more after it. */
-  #poll(): void {
-    if (this.#closed || this.#sink === undefined) return
-    this.#pollAgain = this.#polling !== undefined
-    if (this.#polling !== undefined) return
-    this.#polling = this.#pollOnce()
-      .catch((error: unknown) => this.#options.onError?.(new Error(messageOf(error))))
-      .finally(() => {
-        this.#polling = undefined
-        if (this.#pollAgain) this.#poll()
-        else this.#schedule()
-      })
-  }
-
-  async #pollOnce(): Promise<void> {
+  async #look(): Promise<void> {
     const read = () => find(this.#options.path)
     const found = await steady(this.#clock, this.#found, read)
-    if (this.#closed) return
+    if (!this.#poller.isOn) return
     // One that was refused is read again: a file that a route names may be there now.
     if (isDeepStrictEqual(found, this.#found) && this.#faults.length === 0) {
       this.#goodAt = Date.now()
@@ -178,7 +158,7 @@ class WatchedRoutes extends RouteSource {
   async #take(routes: readonly Route[]): Promise<void> {
     const isNew = !isDeepStrictEqual(routes, this.#routes)
     if (isNew) await this.replace([...this.#options.fixed, ...routes])
-    if (this.#closed) return
+    if (!this.#poller.isOn) return
     this.#routes = routes
     this.#faults = []
     this.#goodAt = Date.now()

@@ -32,7 +32,7 @@ for (const where of [['--loopback'], []] as const) {
     const all = family(run.child.pid ?? 0)
     t.ok(all.size >= 5, 'the bench, its generator, two pods and a target')
     run.child.kill('SIGKILL')
-    await until('all have ended', () => all.alive().length === 0, 15_000)
+    await until('all have ended', () => all.alive().length === 0)
   })
 }
 
@@ -77,7 +77,7 @@ t.test('it ends when nobody reads its output any more', async t => {
   // Reading it to its end fails, then.
   run.ended.catch(() => undefined)
   run.child.stdout?.destroy()
-  await until('its end', () => run.child.exitCode !== null, 30_000)
+  await until('its end', () => run.child.exitCode !== null)
   t.equal(run.child.exitCode, 130)
   t.notMatch(run.progress(), /EPIPE|both-8/)
 })

@@ -16,7 +16,7 @@ const start = (t: Test, program: string): Child => {
 t.test('a process that can not be asked any more has ended', async t => {
   const child = start(t, 'process.disconnect(); setInterval(() => {}, 1000)\n')
   t.equal(child.hasEnded(), false)
-  await until('its channel is closed', () => child.hasEnded(), 10_000)
+  await until('its channel is closed', () => child.hasEnded())
   await t.rejects(child.ask('anything', 10_000), /ended unexpectedly/)
 })
 

@@ -52,7 +52,7 @@ export const startProgram = (
     errors: () => errors,
     pids: () => pidsWith(unique),
     says: (line: unknown) =>
-      until(`it says ${String(line)}: ${errors}`, () => run.lines.includes(line), 30_000),
+      until(`it says ${String(line)}: ${errors}`, () => run.lines.includes(line)),
     code: async () => (await ended)[0],
   }
   return run

@@ -116,7 +116,7 @@ const isCarriedBy = async (
           backend === endpoint && (seen === addressOf['pod-1'][family]) === isKernels,
       )
     }
-    await until(`${family} is carried by ${mode}, as it is now`, isCarried, 15_000)
+    await until(`${family} is carried by ${mode}, as it is now`, isCarried)
   }
 }
 

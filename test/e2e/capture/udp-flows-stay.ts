@@ -110,18 +110,14 @@ export const udpFlowsStay = async (
     t.strictSame(moved, [], `${what}: none of ${some.length} moved or fell silent`)
   }
   const isPlaced = (backend: string, is: boolean): Promise<void> =>
-    until(
-      `new clients get ${is ? '' : 'no '}${backend}`,
-      async () => {
-        const to = vipOf.ClusterIP(serviceNamed('plain'), 'IPv4')
-        const dials = Array.from({ length: 20 }, () =>
-          stage.agents['pod-1'].dial({ protocol: 'UDP', ...to }, 2000),
-        )
-        const names = (await Promise.all(dials)).map(({ backend: name }) => name)
-        return names.every(name => name !== '') && names.includes(backend) === is
-      },
-      20_000,
-    )
+    until(`new clients get ${is ? '' : 'no '}${backend}`, async () => {
+      const to = vipOf.ClusterIP(serviceNamed('plain'), 'IPv4')
+      const dials = Array.from({ length: 20 }, () =>
+        stage.agents['pod-1'].dial({ protocol: 'UDP', ...to }, 2000),
+      )
+      const names = (await Promise.all(dials)).map(({ backend: name }) => name)
+      return names.every(name => name !== '') && names.includes(backend) === is
+    })
 
   await stayed(all, 'at first')
   await withBackend(stage, 'backend-2', 'terminating')

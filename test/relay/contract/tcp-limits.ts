@@ -44,7 +44,7 @@ const stallContract = (t: Test, relay: RelayModule): void => {
       t.ok(first.held - start.held < most, `${first.held - start.held} bytes more held`)
 
       to.resume()
-      await until('half of it came', () => reader.bytes() > bytes / 2, 20_000)
+      await until('half of it came', () => reader.bytes() > bytes / 2)
       to.pause()
       t.ok((await stalledAt(sender.taken)) < bytes, 'it is held up once more')
       // Not the RAM: what has flown left garbage, which V8 clears away when it likes.
@@ -52,7 +52,7 @@ const stallContract = (t: Test, relay: RelayModule): void => {
       t.ok(second.held - start.held < most, `${second.held - start.held} bytes more held`)
 
       to.resume()
-      await until('the reader saw the end', reader.ended, 20_000)
+      await until('the reader saw the end', reader.ended)
       t.equal(reader.bytes(), bytes)
       t.equal(reader.firstWrong(), -1, 'every byte is right')
     })

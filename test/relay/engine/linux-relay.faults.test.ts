@@ -86,7 +86,7 @@ const failsInMain = async (
   test.ok((await injection.stop()) > 0, 'it did so')
   const isServed = async (): Promise<boolean> =>
     complaints(await world.traffic('TCP', bind), false).length === 0
-  await until('it was tried again', isServed, 20_000)
+  await until('it was tried again', isServed)
   await world.listen()
   await isWellAgain(test, world, before)
 }

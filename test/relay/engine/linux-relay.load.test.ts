@@ -88,15 +88,15 @@ t.test('under load', { skip: linuxRelaySkip() }, async t => {
         client.write('x')
         clients.push(client)
       }
-      await until('all have an echo', () => echoes === clients.length, 30_000)
+      await until('all have an echo', () => echoes === clients.length)
     }
     const after = await usage()
     const each = (after.rss - before.rss) / idleOnes
     t.ok(each < mostIdleBytes, `${Math.round(each)} bytes more in RAM for each`)
     for (const client of clients) client.write('y')
-    await until('all have another', () => echoes === 2 * clients.length, 30_000)
+    await until('all have another', () => echoes === 2 * clients.length)
     for (const client of clients) client.end()
-    await until('all have ended', async () => carryingFds(await stats()) === 0, 30_000)
+    await until('all have ended', async () => carryingFds(await stats()) === 0)
     t.equal((await usage()).fds, before.fds)
   })
 

@@ -284,7 +284,7 @@ t.test('deaths of a data plane', async t => {
     await until('the next start is waited for', () => clock.waiting === 1)
     clock.advance(0)
     for (const [i, pause] of pauses.slice(1).entries()) {
-      await until(`failure ${i + 1}`, () => faults.length === i + 2, 10_000)
+      await until(`failure ${i + 1}`, () => faults.length === i + 2)
       t.match(faults[i + 1], `ended with code 9; it had run for 0.`)
       t.match(faults[i + 1], `it is started again ${pause}`)
       t.equal(lost, i + 2, 'all of it is to be applied again')

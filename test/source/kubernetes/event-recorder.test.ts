@@ -1,7 +1,9 @@
 import t, { type Test } from 'tap'
 import { connectToCluster } from '../../../src/source/kubernetes/cluster-access.ts'
-import type { ClusterEvent } from '../../../src/source/kubernetes/event-body.ts'
-import { EventRecorder } from '../../../src/source/kubernetes/event-recorder.ts'
+import {
+  EventRecorder,
+  type ClusterEvent,
+} from '../../../src/source/kubernetes/event-recorder.ts'
 import { startApiServer } from '../../support/api-server/for-test.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
 import { until } from '../../support/until.ts'

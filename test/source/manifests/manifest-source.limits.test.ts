@@ -5,7 +5,7 @@ import t, { type Test } from 'tap'
 import {
   FirstSight,
   type ManifestSet,
-} from '../../../src/source/manifests/manifest-set.ts'
+} from '../../../src/source/manifests/read-manifests.ts'
 import { manifestSource } from '../../../src/source/manifests/manifest-source.ts'
 import { readApart } from '../../../src/source/manifests/read-apart.ts'
 import { until } from '../../support/until.ts'
@@ -40,7 +40,7 @@ const readers = (): string[] => {
 
 const isReader = (pid: string): boolean => {
   try {
-    return readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('reader-main')
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('manifest-reader')
   } catch {
     // It has ended.
     return false

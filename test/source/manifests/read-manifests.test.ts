@@ -3,13 +3,11 @@ import { chmodSync, mkdirSync, symlinkSync, truncateSync, writeFileSync } from '
 import { join, sep } from 'node:path'
 import t, { type Test } from 'tap'
 import {
-  type ManifestSet,
-  FirstSight,
-} from '../../../src/source/manifests/manifest-set.ts'
-import {
   parseDocuments,
   type RawDocument,
   readManifests,
+  type ManifestSet,
+  FirstSight,
 } from '../../../src/source/manifests/read-manifests.ts'
 
 const service = (name: string, port: number | string = 80): string =>

@@ -1,5 +1,5 @@
 import { show } from '../../../src/util/printable.ts'
-import { flagName } from '../../../src/source/options/option-text.ts'
+import { flagName } from '../../../src/source/options/option.ts'
 import { routeOptions } from '../../../src/source/routes/route-fields.ts'
 
 /** Of an option in a flag that is like none. */

@@ -141,8 +141,9 @@ t.test('when a file counts', async t => {
     const { path, files, taken, bounds, waits } = await setUp(t)
     await writeFile(path, '10.0.0.1\n10.0.0.9')
     const looking = [files.poll(), files.poll()]
-    await waits(2)
+    await waits(1)
     await Promise.all(looking)
+    await files.poll()
     t.strictSame(taken, [path])
     t.equal(bounds(), 4)
   })

@@ -223,7 +223,11 @@ t.test('workers', { skip: linuxRelaySkip() }, async t => {
       await new RelayEngine(deps).apply([])
       setTimeout(() => process.exit(7), 100)`
     const stdio = 'inherit' as const
-    const child = spawn(process.execPath, [typescript, '--input-type=module', '-e', code], { stdio })
+    const child = spawn(
+      process.execPath,
+      [typescript, '--input-type=module', '-e', code],
+      { stdio },
+    )
     t.teardown(() => child.kill('SIGKILL'))
     const ended = once(child, 'exit') as Promise<[number]>
     const soon = sleep(5000, 'it hangs', { ref: false })

@@ -28,7 +28,8 @@ t.test('threads that take at the same time never have more than there is', async
   const most = new SharedArrayBuffer(4)
   const file = new URL(`data:text/javascript,${encodeURIComponent(code)}`)
   const workers = [1, 2, 3].map(
-    thread => new Worker(file, { workerData: { memory, most, thread }, execArgv: [typescript] }),
+    thread =>
+      new Worker(file, { workerData: { memory, most, thread }, execArgv: [typescript] }),
   )
   await Promise.all(workers.map(worker => once(worker, 'exit')))
   t.equal(new Int32Array(most)[0], 0)

@@ -22,17 +22,13 @@ const stallingReader = (socket: Socket): ReturnType<typeof readBulk> => {
 
 const stillness = async (figure: () => number): Promise<void> => {
   let before = -1
-  await until(
-    'it stands still',
-    async () => {
-      const now = figure()
-      const isSame = now === before
-      before = now
-      await new Promise(resolve => setTimeout(resolve, 300))
-      return isSame
-    },
-    20_000,
-  )
+  await until('it stands still', async () => {
+    const now = figure()
+    const isSame = now === before
+    before = now
+    await new Promise(resolve => setTimeout(resolve, 300))
+    return isSame
+  })
 }
 
 /** What slow readers cost: `connectionBuffer` a direction, and `heldBytes` all together. */
@@ -48,11 +44,7 @@ t.test('slow readers', { skip: linuxRelaySkip() }, async t => {
       const socket = dial(t, port)
       return { socket, reader: stallingReader(socket) }
     })
-    await until(
-      'all have begun',
-      () => readers.every(one => one.reader.bytes() > 0),
-      30_000,
-    )
+    await until('all have begun', () => readers.every(one => one.reader.bytes() > 0))
     await stillness(held)
     return { port, records, held, readers }
   }
@@ -83,7 +75,7 @@ t.test('slow readers', { skip: linuxRelaySkip() }, async t => {
     t.ok(held() <= mib + connectionBuffer, `${held()} bytes are held`)
     const quick = dial(t, port)
     const reader = readBulk(quick)
-    await until('who reads is served', reader.ended, 30_000)
+    await until('who reads is served', reader.ended)
     t.equal(reader.bytes(), answerBytes)
     t.equal(reader.firstWrong(), -1)
     await goOn(t, readers)

@@ -1,8 +1,13 @@
 import t from 'tap'
-import { optionsInForce } from '../../src/observe/options-in-force.ts'
-import { readRoutes } from '../../src/source/routes/read-routes.ts'
-import { routeOptions } from '../../src/source/routes/route-fields.ts'
-import { rangesOf } from '../../src/util/address-ranges.ts'
+import { readRoutes } from '../../../src/source/routes/read-routes.ts'
+import type { TrafficOptions } from '../../../src/model/traffic.ts'
+import { exampleOf, fromText, shown } from '../../../src/source/options/option.ts'
+import {
+  allOptions,
+  optionsInForce,
+  routeOptions,
+} from '../../../src/source/routes/route-fields.ts'
+import { rangesOf } from '../../../src/util/address-ranges.ts'
 
 const of = async (text: string) => {
   const { routes, faults } = await readRoutes(
@@ -27,6 +32,7 @@ t.test('options are called as they are in a file', async t => {
     replay: '1024',
     answerWithin: '2s',
     hold: '30s',
+    mostHeld: '16',
     idleTimeout: '1h0m0s',
     lifetime: '24h0m0s',
     accessLog: 'tcplog',
@@ -46,11 +52,35 @@ t.test('options are called as they are in a file', async t => {
   )
 })
 
-t.test('those of UDP are told, too', async t => {
-  const { routes } = await readRoutes(
-    'routes: [{listen: udp://127.0.0.1:1, endpoints: [a:1], udpSpread: 3, udpIdleTimeout: 5m}]',
+t.test('what is told of an option is what a file or a flag may have', async t => {
+  const told: string[] = []
+  for (const [name, one] of Object.entries(allOptions)) {
+    const draft = one.decode(fromText(one.schema, exampleOf(one.schema)))
+    const text = one.at && shown(one, draft as TrafficOptions)
+    if (text === undefined || name === 'acceptProxy') continue
+    told.push(name)
+    t.strictSame(one.decode(fromText(one.schema, text)), draft, `${name}: ${text}`)
+  }
+  t.strictSame(
+    told,
+    Object.keys(allOptions).filter(
+      name => allOptions[name]?.at && name !== 'acceptProxy',
+    ),
   )
-  t.match(optionsInForce(routes[0] ?? {}), { udpSpread: '3', udpIdleTimeout: '5m0s' })
+})
+
+t.test('those of UDP are told, too', async t => {
+  const udp = async (more: string) => {
+    const { routes } = await readRoutes(
+      `routes: [{listen: udp://127.0.0.1:1, endpoints: [a:1]${more}}]`,
+    )
+    return optionsInForce(routes[0] ?? {})
+  }
+  t.strictSame(await udp(', udpSpread: 3, udpIdleTimeout: 5m'), {
+    udpSpread: '3',
+    udpIdleTimeout: '5m0s',
+  })
+  t.strictSame(await udp(''), {}, 'and none of TCP')
 })
 
 t.test('what is not given is not in force', async t => {

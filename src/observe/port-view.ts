@@ -1,0 +1,548 @@
+import type { Placement, VipPlacement } from '../capture/capture.ts'
+import type { Health } from '../health/health-checker.ts'
+import { loopbackKey } from '../mode/hybrid-mode.ts'
+import type { StandingOrder } from '../mode/operator-orders.ts'
+import { unservedPlacement } from '../mode/placements.ts'
+import {
+  type Endpoint,
+  isInternal,
+  type ServicePort,
+  type Snapshot,
+  type Vip,
+} from '../model/snapshot.ts'
+import {
+  endpointState,
+  isUsable,
+  type ServiceState,
+  unusedReason,
+} from '../page/service-words.ts'
+import type { ShownRow } from '../page/wire.ts'
+import type { Bind, BindState, EndpointStats, ListenerStats } from '../relay/relay.ts'
+import { joinHostPort } from '../util/ip.ts'
+import { forEachYielding } from '../util/list-diff.ts'
+import { joinListeners } from './joined-listeners.ts'
+import { optionsInForce } from '../source/routes/route-fields.ts'
+import type { EndpointStatus, ServicePortStatus, VipStatus } from './status.ts'
+
+/*
+ * A ServicePort with all that is known of it now, and what is worked out of that: the one place, for
+ * /status and the commands that ask for it, and for the live page.
+ */
+
+/** What checks say of an endpoint (`ip:port`); undefined when it is not checked. */
+export type CheckOf = (servicePort: ServicePort, endpoint: string) => Health | undefined
+
+export interface PortView {
+  readonly servicePort: ServicePort
+  readonly vips: readonly VipPlacement[]
+  /** Of its listeners together; undefined where no relay has one. */
+  readonly listener: ListenerStats | undefined
+  readonly orders: readonly StandingOrder[]
+  readonly checkOf: CheckOf
+}
+
+export interface ViewInput {
+  readonly snapshots: readonly Snapshot[]
+  readonly placements: readonly Placement[]
+  readonly stats: { readonly listeners: Iterable<ListenerStats> }
+  /** What operators have ordered. */
+  readonly orders: readonly StandingOrder[]
+  readonly checkOf: CheckOf
+}
+
+/** The same as `portViews`, to be gone through at the pace of `forEachYielding`. */
+export const portViewsInTurn = async (input: ViewInput): Promise<Iterable<PortView>> => {
+  const listeners = new Map<string, ListenerStats>()
+  await forEachYielding(input.stats.listeners, listener => {
+    listeners.set(listener.id, listener)
+  })
+  return portViews(input, listeners)
+}
+
+/** Each ServicePort, in the order of the snapshots. */
+export function* portViews(
+  { snapshots, placements, stats, orders, checkOf }: ViewInput,
+  listeners: ReadonlyMap<string, ListenerStats> = new Map(
+    Array.from(stats.listeners, listener => [listener.id, listener]),
+  ),
+): Generator<PortView> {
+  const ordered = byName(orders)
+  const byKey = { IPv4: new Map<string, Placement>(), IPv6: new Map<string, Placement>() }
+  for (const one of placements)
+    byKey[one.servicePort.family].set(one.servicePort.key, one)
+  for (const { servicePorts } of snapshots)
+    for (const servicePort of servicePorts.values()) {
+      const placed = placedOf(servicePort, byKey[servicePort.family])
+      yield {
+        servicePort,
+        vips: vipsOf(servicePort, placed),
+        listener: joinListeners(
+          placed.map(({ listenerId }) => listeners.get(listenerId)).filter(isThere),
+        ),
+        orders: ordered.get(servicePort.name) ?? noOrders,
+        checkOf,
+      }
+    }
+}
+
+const noOrders: readonly StandingOrder[] = []
+
+const byName = (
+  orders: readonly StandingOrder[],
+): ReadonlyMap<string, readonly StandingOrder[]> => {
+  const found = new Map<string, StandingOrder[]>()
+  for (const order of orders) {
+    const own = found.get(order.name) ?? []
+    own.push(order)
+    found.set(order.name, own)
+  }
+  return found
+}
+
+const isThere = <T>(one: T | undefined): one is T => one !== undefined
+
+/** What is on loopback is placed apart. */
+const placedOf = (
+  servicePort: ServicePort,
+  known: ReadonlyMap<string, Placement>,
+): readonly Placement[] => {
+  const own = [known.get(servicePort.key)]
+  if (servicePort.vips.some(({ kind }) => kind === 'NodePort'))
+    own.push(known.get(loopbackKey(servicePort)))
+  return own.filter(isThere)
+}
+
+/** The same object as before where nothing has changed. */
+const vipsOf = (
+  servicePort: ServicePort,
+  placed: readonly Placement[],
+): readonly VipPlacement[] => {
+  const [first, ...others] = placed
+  // It is newer than the last sync.
+  if (first === undefined) return unservedPlacement(servicePort, 'not applied yet').vips
+  return others.length === 0 ? first.vips : placed.flatMap(({ vips }) => vips)
+}
+
+/** A field of `/status`, and how it is read. */
+type PortFields = {
+  readonly [F in keyof ServicePortStatus]-?: (view: PortView) => ServicePortStatus[F]
+}
+
+export const portFields: PortFields = {
+  servicePort: ({ servicePort }) => servicePort.name,
+  protocol: ({ servicePort }) => servicePort.protocol,
+  family: ({ servicePort }) => servicePort.family,
+  affinityMs: ({ servicePort }) => servicePort.affinityMs,
+  verdicts: ({ servicePort: { internal, external, externalFromNode } }) => ({
+    internal: internal.verdict,
+    external: external.verdict,
+    node: externalFromNode.verdict,
+  }),
+  sourceRanges: ({ servicePort }) => servicePort.sourceRanges ?? null,
+  vips: ({ vips, listener }) => vips.map(vip => vipStatus(vip, listener?.binds ?? [])),
+  state: view => stateOf(view)[0],
+  reason: view => reasonOf(view, missingEndpoints(view)),
+  endpointCounts: view => countEndpoints(view),
+  options: ({ servicePort }) => optionsInForce(servicePort),
+  holdMs: ({ servicePort: { protocol, retry } }) =>
+    protocol === 'TCP' ? (retry?.holdMs ?? 0) : 0,
+  paused: view => {
+    const pause = pauseOf(view)
+    return pause === undefined ? null : timesOf(pause)
+  },
+  active: ({ listener }) => listener?.counters.active ?? 0,
+  accepted: ({ listener }) => listener?.counters.accepted ?? 0,
+  failed: view => Object.values(failuresOf(view)).reduce((sum, times) => sum + times, 0),
+  failedBy: view => failuresOf(view),
+  retries: ({ listener }) => listener?.counters.dialRetries ?? 0,
+  held: ({ listener }) => listener?.counters.held ?? 0,
+  holdRefused: ({ listener }) => listener?.counters.holdRefused ?? 0,
+  queued: ({ listener }) => listener?.counters.queued ?? 0,
+  bytesToBackend: ({ listener }) => listener?.counters.bytesToBackend ?? 0,
+  bytesToClient: ({ listener }) => listener?.counters.bytesToClient ?? 0,
+  datagrams: ({ listener }) =>
+    listener === undefined
+      ? 0
+      : listener.counters.datagramsToBackend + listener.counters.datagramsToClient,
+  lastError: ({ listener }) => listener?.lastError ?? '',
+  endpoints: view => endpointStatuses(view),
+}
+
+/** All that went wrong but what clients did themselves (CC, CD, cD): see cause.ts. */
+const failuresOf = ({ listener }: PortView): Record<string, number> =>
+  Object.fromEntries(
+    Object.entries(listener?.counters.failed ?? {}).filter(
+      ([cause, times]) => times > 0 && !/^c/i.test(cause),
+    ),
+  )
+
+const pauseOf = ({ servicePort, orders }: PortView): StandingOrder | undefined =>
+  servicePort.protocol === 'TCP' ? orders.find(({ kind }) => kind === 'pause') : undefined
+
+/** Those that get new connections. */
+const usableEndpoints = ({
+  servicePort: { reachable },
+  orders,
+}: PortView): readonly Endpoint[] => {
+  const drained = new Set(
+    orders.flatMap(({ kind, endpoint }) => (kind === 'drain' ? [endpoint] : [])),
+  )
+  return drained.size === 0
+    ? reachable
+    : reachable.filter(endpoint => !drained.has(bindText(endpoint)))
+}
+
+const countEndpoints = (view: PortView) => ({
+  usable: usableEndpoints(view).length,
+  all: view.servicePort.endpoints.length,
+})
+
+type Reasoned = readonly [state: ServiceState, reason: string]
+
+/** How it is as a whole; why endpoints are missing stands elsewhere. */
+const stateOf = (view: PortView): Reasoned => {
+  const vip = vipTrouble(view)
+  if (vip?.[0] === 'not listening') return vip
+  if (pauseOf(view)) return ['paused', 'by order: new clients wait']
+  const usable = usableEndpoints(view)
+  if (usable.length === 0)
+    return [view.servicePort.endpoints.length === 0 ? 'no endpoints' : 'none usable', '']
+  return vip ?? [allRest(usable, view) ? 'failing' : 'ok', '']
+}
+
+/** The worst of its VIPs; undefined when all is well. */
+const vipTrouble = ({ vips, listener }: PortView): Reasoned | undefined => {
+  for (const bind of listener?.binds ?? [])
+    if (bind.state === 'failed')
+      return ['not listening', `${bindText(bind.bind)}: ${bind.error}`]
+  for (const { vip, capture, reason } of vips)
+    if (capture === 'not captured') return ['not captured', `${vipText(vip)}: ${reason}`]
+  return listener?.binds.some(({ state }) => state === 'binding')
+    ? ['starting', '']
+    : undefined
+}
+
+/** Each has failed a moment ago. One that rests is in use, or a row would flicker with each rest. */
+const allRest = (some: readonly Endpoint[], { listener }: PortView): boolean => {
+  const resting = new Set(
+    listener?.endpoints.flatMap(one => (one.coolingDown ? [one.key] : [])),
+  )
+  return resting.size > 0 && some.every(endpoint => resting.has(bindText(endpoint)))
+}
+
+/** Why its state is what it is, or why endpoints are missing; '' when all is well. */
+const reasonOf = (view: PortView, { reason }: MissingEndpoints): string =>
+  [stateOf(view)[1], reason].filter(Boolean).join('; ')
+
+interface MissingEndpoints {
+  readonly reason: string
+  /** How many are not in use that should be, by policy and hints. */
+  readonly missing: number
+}
+
+/** Named; of more there is the number. */
+const mostNamed = 2
+
+/** Looks closer only where an endpoint is missing. */
+const missingEndpoints = (view: PortView): MissingEndpoints => {
+  if (isPlain(view)) return { reason: '', missing: 0 }
+  const named: string[] = []
+  let [missing, unused] = [0, 0]
+  for (const { keys, condition } of runsOf(view)) {
+    const state = endpointState(condition)
+    const isMissing = !isUsable(condition) && state !== 'unused'
+    if (isMissing) missing += keys.length
+    if (state === 'unused') unused += keys.length
+    if (isMissing || condition.resting)
+      for (const key of keys)
+        named.push([key, state, unusedReason(condition)].filter(Boolean).join(' '))
+  }
+  const more = named.length - mostNamed
+  const reason = [
+    ...named.slice(0, mostNamed),
+    ...(more > 0 ? [`${more} more`] : []),
+    ...(unused > 0 ? [`${unused} unused by policy or hints`] : []),
+  ].join(', ')
+  return { reason, missing }
+}
+
+/** Whether all its endpoints are in use: there is nothing to say of any. */
+const isPlain = ({ servicePort, listener, orders }: PortView): boolean =>
+  servicePort.reachable.length === servicePort.endpoints.length &&
+  orders.length === 0 &&
+  listener?.endpoints.some(({ coolingDown }) => coolingDown) !== true
+
+/** Named in a row of the page; of more there is the number. */
+const mostVips = 3
+
+/** What the page says of it, but for what is counted. */
+export const rowOf = (view: PortView): ShownRow => {
+  const { name, protocol, family, vips } = view.servicePort
+  const addresses = vips.slice(0, mostVips).map(vipText)
+  const more = vips.length - addresses.length
+  const found = missingEndpoints(view)
+  return {
+    servicePort: name,
+    protocol,
+    family,
+    addresses: `${addresses.join(' ')}${more > 0 ? ` +${more}` : ''}`,
+    state: stateOf(view)[0],
+    reason: reasonOf(view, found),
+    endpointCounts: countEndpoints(view),
+    missing: found.missing,
+  }
+}
+
+/** What `rowOf` goes by: the same of these objects is the same row. Empty where checks are asked, which may change by themselves. */
+export const partsOf = (view: PortView): readonly unknown[] => {
+  const { servicePort, vips, listener, orders } = view
+  return isPlain(view) ? [servicePort, vips, listener, orders] : []
+}
+
+/** A node port is on all addresses. */
+const vipText = ({ kind, address, port }: Vip): string =>
+  kind === 'NodePort' ? `*:${port}` : joinHostPort(address, port)
+
+export type PortField = keyof ServicePortStatus
+
+export const isPortField = (name: string): name is PortField =>
+  Object.hasOwn(portFields, name)
+
+/** These fields of it. */
+export const portStatus = (
+  view: PortView,
+  fields: readonly PortField[],
+): Readonly<Record<string, unknown>> => {
+  const read: Record<string, unknown> = {}
+  for (const field of fields) read[field] = portFields[field](view)
+  return read
+}
+
+/** The same as JSON; see `endpointsText`. Field by field: an object of so many is slow to make and to write. */
+export const portText = (
+  view: PortView,
+  fields: readonly PortField[],
+  joinsAlike: boolean,
+): string => {
+  let text = ''
+  for (const field of fields) {
+    const value =
+      field === 'endpoints'
+        ? endpointsText(view, joinsAlike)
+        : valueText(portFields[field](view))
+    text += `${text === '' ? '{' : ','}"${field}":${value}`
+  }
+  return text === '' ? '{}' : `${text}}`
+}
+
+const valueText = (value: unknown): string =>
+  typeof value === 'number' || value === null ? String(value) : JSON.stringify(value)
+
+type EndpointCondition = Omit<EndpointStatus, 'endpoint'>
+
+const endpointStatuses = (view: PortView): readonly EndpointStatus[] =>
+  runsOf(view).flatMap(({ keys, condition }) =>
+    keys.map(endpoint => ({ endpoint, ...condition })),
+  )
+
+/** Its endpoints as JSON; those that are alike as one where who asks `joinsAlike`. */
+const endpointsText = (view: PortView, joinsAlike: boolean): string => {
+  const texts: string[] = []
+  for (const { keys, condition } of runsOf(view)) {
+    const rest = JSON.stringify(condition).slice(1)
+    if (joinsAlike && keys.length > 1) {
+      const [first = '', ...others] = keys.map(quoted)
+      texts.push(`{"endpoint":${first},"alike":[${others.join(',')}],${rest}`)
+    } else for (const key of keys) texts.push(`{"endpoint":${quoted(key)},${rest}`)
+  }
+  return `[${texts.join(',')}]`
+}
+
+/** The path of a unix socket may have anything in it, an address nothing. */
+const quoted = (key: string): string =>
+  key.startsWith('unix:') ? JSON.stringify(key) : `"${key}"`
+
+/** Endpoints that follow each other and differ in nothing but where they are. */
+interface Run {
+  readonly keys: string[]
+  readonly condition: EndpointCondition
+}
+
+/** Its endpoints. Of 100 000 most have nothing to tell but where they are: what is said of them is made once for all alike. */
+const runsOf = ({ servicePort, listener, orders, checkOf }: PortView): readonly Run[] => {
+  const ordered = new Map(orders.map(order => [`${order.kind} ${order.endpoint}`, order]))
+  const living = new Map(
+    listener?.endpoints.filter(isUsed).map(stats => [stats.key, stats]),
+  )
+  const isReachable = isOneOf(servicePort.reachable, servicePort)
+  const clients = clientsOf(servicePort)
+  const conditionOf = (endpoint: Endpoint, key: string): EndpointCondition => {
+    const stats = living.get(key)
+    return {
+      state: sourceState(endpoint),
+      eligible: isReachable(endpoint),
+      clients: clients(endpoint),
+      active: stats?.active ?? 0,
+      failures: stats?.failures ?? 0,
+      ...pathStatus(stats),
+      resting: stats?.coolingDown ?? false,
+      check: checkStatus(checkOf(servicePort, key)),
+      ...orderStatus(
+        ordered.get(`drain ${key}`),
+        ordered.get(`weight ${key}`),
+        endpoint.weight,
+      ),
+    }
+  }
+  const areAlike = (a: Endpoint, b: Endpoint): boolean =>
+    sourceState(a) === sourceState(b) &&
+    a.weight === b.weight &&
+    isReachable(a) === isReachable(b) &&
+    clients(a) === clients(b)
+  const runs: Run[] = []
+  /** The last one, if there is nothing to say of it but what its slice says. */
+  let last: Endpoint | undefined
+  for (const endpoint of servicePort.endpoints) {
+    const key = bindText(endpoint)
+    const isUnmarked =
+      orders.length === 0 &&
+      (living.size === 0 || !living.has(key)) &&
+      checkOf(servicePort, key) === undefined
+    if (isUnmarked && last !== undefined && areAlike(last, endpoint))
+      runs.at(-1)?.keys.push(key)
+    else runs.push({ keys: [key], condition: conditionOf(endpoint, key) })
+    last = isUnmarked ? endpoint : undefined
+  }
+  return runs
+}
+
+/** A relay in this process tells of all that it has, also where there is nothing to tell. */
+const isUsed = ({ active, failures, coolingDown, rttMs }: EndpointStats): boolean =>
+  active > 0 || failures > 0 || coolingDown || rttMs !== undefined
+
+const sourceState = ({
+  ready,
+  serving,
+  terminating,
+}: Endpoint): EndpointStatus['state'] =>
+  ready ? 'ready' : serving && terminating ? 'terminating' : 'not ready'
+
+type Holds = (endpoint: Endpoint) => boolean
+
+const holdsAll: Holds = () => true
+
+/** Whether an endpoint is one of `some`, which are a part of the ServicePort's: most often all of them. */
+const isOneOf = (some: readonly Endpoint[], { endpoints }: ServicePort): Holds => {
+  if (some.length === endpoints.length) return holdsAll
+  const set = new Set(some)
+  return endpoint => set.has(endpoint)
+}
+
+/** Answers for an endpoint which clients may reach it. */
+const clientsOf = (port: ServicePort): ((endpoint: Endpoint) => string) => {
+  const internal = ['internal', isOneOf(port.internal.endpoints, port)] as const
+  const targets: readonly (readonly [string, Holds])[] = port.vips.every(isInternal)
+    ? [internal]
+    : [
+        internal,
+        ['external', isOneOf(port.external.endpoints, port)],
+        ['node', isOneOf(port.externalFromNode.endpoints, port)],
+      ]
+  if (targets.every(([, holds]) => holds === holdsAll)) return () => 'all'
+  return endpoint => {
+    const who = targets.filter(([, holds]) => holds(endpoint))
+    if (who.length === targets.length) return 'all'
+    return who.map(([name]) => name).join('+') || 'none'
+  }
+}
+
+const checkStatus = (health: Health | undefined): EndpointStatus['check'] => {
+  if (health === undefined) return null
+  const { up, isKnown, forMs, reason, host } = health
+  const since = isKnown ? timeText(Date.now() - forMs) : null
+  return { up, since, why: reason, host }
+}
+
+/** Left out where there is nothing to say: of 100 000 endpoints it would be long. */
+const pathStatus = ({ rttMs, retransmits }: Partial<EndpointStats> = {}): Pick<
+  EndpointStatus,
+  'rttMs' | 'retransmits'
+> => ({
+  ...(rttMs !== undefined && { rttMs }),
+  ...(retransmits !== undefined && { retransmits }),
+})
+
+const orderStatus = (
+  drain: StandingOrder | undefined,
+  weight: StandingOrder | undefined,
+  usual = 1,
+): Pick<EndpointStatus, 'drained' | 'weight' | 'weightSince'> => ({
+  drained: drain?.kind === 'drain' ? { ...timesOf(drain), close: drain.close } : null,
+  weight: weight?.kind === 'weight' ? weight.weight : usual,
+  weightSince: weight === undefined ? null : timeText(weight.since),
+})
+
+export const timeText = (epochMs: number): string => new Date(epochMs).toISOString()
+
+/** When an order began and when it ends by itself. */
+export const timesOf = ({
+  since,
+  until,
+}: Pick<StandingOrder, 'since' | 'until'>): {
+  readonly since: string
+  readonly until: string | null
+} => ({
+  since: timeText(since),
+  until: until === undefined ? null : timeText(until),
+})
+
+/** `ip:port`, as people and `EndpointStats.key` write it. */
+export const bindText = ({ address, port }: Bind): string => joinHostPort(address, port)
+
+type VipState = Pick<VipStatus, 'state' | 'reason'>
+
+const notApplied: VipState = { state: 'binding', reason: 'not applied yet' }
+
+/** One state for a VIP that may be served by several binds: the worst of them. */
+const boundState = (states: readonly (BindState | undefined)[]): VipState => {
+  for (const bound of states)
+    if (bound?.state === 'failed')
+      return { state: 'failed', reason: failedReason(bound.error) }
+  if (states.every(bound => bound?.state === 'listening'))
+    return { state: 'listening', reason: '' }
+  if (states.includes(undefined)) return notApplied
+  for (const bound of states)
+    if (bound?.state === 'closed') return { state: 'refusing', reason: bound.reason }
+  return { state: 'binding', reason: '' }
+}
+
+/** With a hint where another program has the port; ss(8) shows which. */
+const failedReason = (error: string): string =>
+  error === 'EADDRINUSE'
+    ? `${error}, another program has this port, here or on all addresses`
+    : error
+
+const vipStatus = (
+  { vip, capture, binds, reason }: VipPlacement,
+  bound: readonly BindState[],
+): VipStatus => {
+  const captured = capture !== 'not captured' && binds.length > 0
+  const now: VipState = captured
+    ? boundState(binds.map(bind => bound.find(one => isSameBind(one.bind, bind))))
+    : { state: unbound(capture, reason), reason: '' }
+  return {
+    kind: vip.kind,
+    vip: joinHostPort(vip.address, vip.port),
+    capture,
+    listen: captured ? binds.map(bindText).join(', ') : '',
+    state: now.state,
+    reason: [now.reason, reason].filter(text => text !== '').join('; '),
+  }
+}
+
+const isSameBind = (a: Bind, b: Bind): boolean =>
+  a.port === b.port && a.address === b.address
+
+/** In a kernel mode there is a reason only where clients are refused. */
+const unbound = (capture: VipPlacement['capture'], reason: string): VipState['state'] =>
+  capture !== 'kernel' ? 'not captured' : reason === '' ? 'forwarding' : 'refusing'
