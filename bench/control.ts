@@ -40,13 +40,6 @@ const headerOf = (options: ControlOptions, argv: readonly string[]) =>
 /** How often one change of a capture's is made. */
 const ruleChanges = 5
 
-/** One for each number of Services. */
-const wishesOf = (
-  part: SyncWish['part'],
-  many: readonly number[],
-  own: Pick<SyncWish, 'endpoints' | 'changes' | 'stream'>,
-): readonly SyncWish[] => many.map(services => Object.assign({ part, services }, own))
-
 /**
  * Hands scenarios over as they are done: from objects to connections, what it costs to look, then
  * rules, then the kernel modes, then connects that are led.
@@ -66,10 +59,28 @@ const measureAll = async (
     minSyncMs: options.modeMinSync,
   }
   const none = { ...stream, seconds: 0 }
-  const wishes = [
-    ...wishesOf('rules', vips, { endpoints: 1, changes: ruleChanges, stream: none }),
-    ...wishesOf('modes', modeServices, { endpoints, changes, stream }),
-    ...wishesOf('connect-time', modeServices, { endpoints, changes, stream: none }),
+  const wishes: readonly SyncWish[] = [
+    ...vips.map(services => ({
+      part: 'rules' as const,
+      services,
+      endpoints: 1,
+      changes: ruleChanges,
+      stream: none,
+    })),
+    ...modeServices.map(services => ({
+      part: 'modes' as const,
+      services,
+      endpoints,
+      changes,
+      stream,
+    })),
+    ...modeServices.map(services => ({
+      part: 'connect-time' as const,
+      services,
+      endpoints,
+      changes,
+      stream: none,
+    })),
   ]
   for (const wish of wishes) {
     const { part, services } = wish

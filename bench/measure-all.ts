@@ -20,12 +20,12 @@ export class Progress {
   readonly #expected: number
   #done = 0
 
-  /** @param seconds - a first guess at the whole, corrected by how it goes */
-  constructor(seconds: number, screen: Screen, clock: Clock) {
+  /** @param wholeSeconds - a first guess, corrected by how it goes */
+  constructor(wholeSeconds: number, screen: Screen, clock: Clock) {
     this.#screen = screen
     this.#clock = clock
     this.#startedAt = clock.now()
-    this.#expected = seconds
+    this.#expected = wholeSeconds
   }
 
   /** Says what begins now, and books what it is expected to take. */

@@ -72,7 +72,7 @@ interface StageParts {
   readonly generator: Child
   readonly httpGenerator: HttpGenerator
   /** The endpoints of the pods as seen from a lane. */
-  readonly seenFrom: (lane: Lane) => Backends
+  readonly backendsOf: (lane: Lane) => Backends
   /** Client and backends on CPU 0, proxies on CPU 1. */
   readonly pin: boolean
   /** Ends what is on its way. */
@@ -132,11 +132,11 @@ export class Stage {
       name: standard,
     },
   ): Promise<RunningTarget> {
-    const { topology, seenFrom, signal, pin } = this.#parts
+    const { topology, signal, pin } = this.#parts
     signal.throwIfAborted()
     const lane = this.#lanes.get(target) ?? (await topology.lane())
     this.#lanes.set(target, lane)
-    const backends = seenFrom(lane)
+    const backends = this.#parts.backendsOf(lane)
     const site = await scenario.site?.(lane, this.#parts.workDir)
     const services =
       site?.services ?? scenario.services?.(backends) ?? allStandard(backends)
@@ -268,7 +268,7 @@ export const openStage = async (
     workDir: workDirectory,
     generator: watched(generator, pods, interruption),
     httpGenerator: tools.generator,
-    seenFrom: lane => withGiven(backendsOf(pods, lane), options.backend),
+    backendsOf: lane => withGiven(backendsOf(pods, lane), options.backend),
   })
   closers.push(() => stage.close())
   return stage

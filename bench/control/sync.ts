@@ -2,15 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Step, steps } from './cluster.ts'
-import {
-  count,
-  percentileRows,
-  quantile,
-  roundsOf,
-  type Row,
-  type Say,
-  told,
-} from './record.ts'
+import { count, percentileRows, quantile, roundsOf, type Say, told } from './record.ts'
 import type { StreamWish } from './stream.ts'
 import { kubeProxyName, nftablesName, type Part } from './subjects.ts'
 import type { SyncCalls, Wanted } from './sync-main.ts'
@@ -373,17 +365,11 @@ const streamScenarios = (
     goals: streams.flatMap(({ name }) => goalsOf(name, 'stream', wish)),
   }
   const each = streams.map(({ name, stream }) => told(own, streamRows(stream), {}, name))
-  const outcomes = each.flatMap(one => one.outcomes)
-  return each.slice(0, 1).map(first => Object.assign(first, { outcomes }))
+  const [first] = each
+  return first === undefined
+    ? []
+    : [{ ...first, outcomes: each.flatMap(({ outcomes }) => outcomes) }]
 }
-
-const streamRows = (done: StreamDone): readonly Row[] => [
-  ...percentileRows(done.appliedMs),
-  ['cores', 'CPU of all', 'cores', 3, (done.cpuMs + done.toolCpuMs) / done.wallMs],
-  ['own cores', 'its own', 'cores', 3, done.cpuMs / done.wallMs],
-  ['tool cores', "its tools'", 'cores', 3, done.toolCpuMs / done.wallMs],
-  ['syncs', 'Syncs', '/s', 1, (done.syncs * 1000) / done.wallMs],
-]
 
 /** Connects one after the other: what a failure costs, the next ones know. */
 const deadScenario = (

@@ -140,15 +140,17 @@ const checkAptGet = async (run: RunTool): Promise<void> => {
 }
 
 const installEach = async (
-  names: readonly string[],
+  wanted: readonly string[],
   say: (line: string) => void,
   run: RunTool,
   signal: AbortSignal,
 ): Promise<void> => {
-  say(`Installing ${names.join(', ')}.`)
+  say(`Installing ${wanted.join(', ')}.`)
   // Packages may be in lists that are there already.
-  await tell(say, 'Lists of names are as old as they were', () => aptGet(run, ['update']))
-  for (const name of names) {
+  await tell(say, 'Lists of packages are as old as they were', () =>
+    aptGet(run, ['update']),
+  )
+  for (const name of wanted) {
     signal.throwIfAborted()
     await tell(say, `${name} is left out`, async () => {
       await aptGet(run, ['install', '--no-install-recommends', name])

@@ -118,8 +118,8 @@ const sandboxProblem = async (run: RunTool, kind: SandboxKind): Promise<string> 
     await run(command, [...args, '/bin/sh', '-c', trial], { timeoutMs: tryForMs })
     return ''
   } catch (error) {
-    const said = error instanceof ToolError ? error.stderr.trim().split('\n')[0] : ''
-    return said || (error instanceof Error ? error.message : String(error))
+    const first = error instanceof ToolError ? error.stderr.trim().split('\n')[0] : ''
+    return first || (error instanceof Error ? error.message : String(error))
   }
 }
 
