@@ -13,11 +13,8 @@ import {
   sidecarScenario,
 } from './sidecar.ts'
 import type { BenchService, Care } from '../services.ts'
-import {
-  postgresProblem,
-  type PostgresServer,
-  startPostgres,
-} from '../sidecar/postgres.ts'
+import { postgresProblem } from '../sidecar/postgres-program.ts'
+import { type PostgresServer, startPostgres } from '../sidecar/postgres.ts'
 import type { Lane } from '../topology/topology.ts'
 
 /* Real PostgreSQL servers that fail, and a primary that moves. */

@@ -135,7 +135,7 @@ export interface Proxy {
  * and the proxy's last words when they are not; nothing of it is left then.
  */
 export const startProxy = async (order: Order, proxy: Proxy): Promise<RunningTarget> => {
-  const process = new ProxyProcess(order.lane, proxy.argv, proxy.ordinary)
+  const process = new ProxyProcess(order.lane, proxy.argv, proxy)
   const stop = async (): Promise<void> => {
     await process.stop()
     await rm(proxy.directory, { recursive: true, force: true })
@@ -218,11 +218,14 @@ export class ProxyProcess {
   readonly #ordinary: RegExp
   #output = ''
 
-  /** @param ordinary - lines that it may write without being suspected of anything */
+  /**
+   * @param ordinary - lines that it may write without being suspected of anything
+   * @param cwd - where it runs, for one that can't be where this process is
+   */
   constructor(
     place: Pick<Place, 'enter'>,
     argv: readonly string[],
-    ordinary: RegExp = /^$/,
+    { ordinary = /^$/, cwd }: { readonly ordinary?: RegExp; readonly cwd?: string } = {},
   ) {
     this.#ordinary = ordinary
     const [command = '', ...args] = [...place.enter, ...argv]
@@ -231,6 +234,7 @@ export class ProxyProcess {
     this.#child = spawn(command, args, {
       stdio: ['ignore', 'pipe', 'pipe'],
       env: toolEnv(),
+      ...(cwd !== undefined && { cwd }),
     })
     for (const stream of [this.#child.stdout, this.#child.stderr])
       stream?.on('data', (text: Buffer) => this.#keep(text.toString()))
@@ -244,6 +248,11 @@ export class ProxyProcess {
 
   #keep(text: string): void {
     this.#output = (this.#output + text).slice(-keptOutput)
+  }
+
+  /** The end of what it has written. */
+  get output(): string {
+    return this.#output
   }
 
   /** It and all its descendants; none once it has ended. */

@@ -6,15 +6,9 @@ import { createServer } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
-import { postgresBin, postgresProblem } from '../../bench/sidecar/postgres.ts'
-import {
-  type Address,
-  exampleBelow,
-  type PlacedExample,
-  placeExample,
-} from './placed-example.ts'
 import { noMariadb, startMariadb } from '../health/mariadb-server.ts'
 import { mysqlClient } from '../health/mysql-client.ts'
+import { postgresBin, postgresProblem } from '../../bench/sidecar/postgres-program.ts'
 import { makeCluster, makeStandby, startPostgres } from '../health/postgres-server.ts'
 import { noRedis, startRedis } from '../health/redis-server.ts'
 import { firstWord, tcpBackend } from '../support/tcp-backend.ts'
@@ -22,6 +16,12 @@ import { echoUdp } from '../support/udp-backend.ts'
 import { udpClient } from '../support/udp-client.ts'
 import { until } from '../support/until.ts'
 import { startUsher, type Usher } from '../support/usher.ts'
+import {
+  type Address,
+  exampleBelow,
+  type PlacedExample,
+  placeExample,
+} from './placed-example.ts'
 
 // What docs/sidecar.md promises of its examples, with real servers in place of their addresses.
 t.jobs = 5

@@ -1,6 +1,6 @@
 import { writeFileSync } from 'node:fs'
 import type { Test } from 'tap'
-import { postgresBin } from '../../bench/sidecar/postgres.ts'
+import { postgresBin } from '../../bench/sidecar/postgres-program.ts'
 import { runAsServer, serverDirectory, ServerProcess } from './server-process.ts'
 
 /** The directory of a server, and its data in there. */

@@ -45,15 +45,25 @@ t.test('Ctrl-C does not wait for the end of a window', async t => {
 })
 
 const parts = [
-  { part: 'generator', program: 'load/main', words: 'the load generator has ended' },
-  { part: 'backend', program: 'backends/main', words: 'a process of backend pod' },
+  {
+    part: 'generator',
+    program: 'bench-load-main.js',
+    words: 'the load generator has ended',
+  },
+  {
+    part: 'backend',
+    program: 'bench-backends-main.js',
+    words: 'a process of backend pod',
+  },
 ]
 for (const { part, program, words } of parts)
   t.test(`it ends in words when its ${part} dies`, async t => {
     const run = startBench(t, '--loopback', ...endless)
     await until('the first round', () => run.progress().includes('round 1'), 60_000)
     const victim = family(run.child.pid ?? 0).running(program)
-    process.kill(victim ?? 0, 'SIGKILL')
+    // 0 would be all of this test's own.
+    if (victim === undefined) throw new Error(`no ${program} runs`)
+    process.kill(victim, 'SIGKILL')
     const { code, stderr } = await run.ended
     t.equal(code, 1)
     t.match(stderr, `ended early: ${words}`)

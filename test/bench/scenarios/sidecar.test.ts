@@ -2,7 +2,7 @@ import t, { type Test } from 'tap'
 import { answerLoad } from '../../../bench/load/answer.ts'
 import { scenarios } from '../../../bench/scenarios/all.ts'
 import type { Run } from '../../../bench/scenarios/scenario.ts'
-import { postgresProblem } from '../../../bench/sidecar/postgres.ts'
+import { postgresProblem } from '../../../bench/sidecar/postgres-program.ts'
 import { lane, workDirectory } from '../targets/pods.ts'
 
 /** What a scenario finds about clients that dial each of these of its servers, without any proxy. */

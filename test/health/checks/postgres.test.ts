@@ -1,12 +1,12 @@
-import { once } from 'node:events'
 import { chmodSync, chownSync, copyFileSync, writeFileSync } from 'node:fs'
-import { connect } from 'node:net'
 import { fileURLToPath } from 'node:url'
+import { connect } from 'node:net'
+import { once } from 'node:events'
 import t, { type Test } from 'tap'
-import { postgresProblem } from '../../../bench/sidecar/postgres.ts'
-import { ask, untilAsked } from '../ask.ts'
-import { type Cluster, makeCluster, startPostgres } from '../postgres-server.ts'
 import { freeTcpPort } from '../../support/ports.ts'
+import { ask, untilAsked } from '../ask.ts'
+import { postgresProblem } from '../../../bench/sidecar/postgres-program.ts'
+import { type Cluster, makeCluster, startPostgres } from '../postgres-server.ts'
 
 const certs = fileURLToPath(new URL('../../support/api-server/certs/', import.meta.url))
 
