@@ -67,6 +67,7 @@ export class OpenSockets {
   #wanted: ReadonlySet<string> = new Set()
   #closing = false
   #drained = false
+  #hasEnded = false
 
   constructor(
     calls: Syscalls,
@@ -109,8 +110,8 @@ export class OpenSockets {
   }
 
   /**
-   * Serves an address with a socket at each of `workers`. Throws what socket or bind say, or
-   * EMFILE when listening sockets have had their share.
+   * Serves an address with a socket at each of `workers`. Throws what socket or bind say,
+   * EMFILE when listening sockets have had their share, and when the relay has ended meanwhile.
    */
   async open(
     holder: Holder,
@@ -120,6 +121,8 @@ export class OpenSockets {
   ): Promise<Group> {
     const taken = isIdle ? undefined : this.#taken(holder, bind, workers)
     const group = taken ?? (await this.#opened(holder, bind, workers, isIdle))
+    // The end may have come between two of its steps, and closed it.
+    if (!this.#groups.has(group)) throw relayEnded()
     if (isIdle) return group
     try {
       this.steer(group, holder.spread)
@@ -143,6 +146,8 @@ export class OpenSockets {
 
   /** Stops serving; closed, unless it is wanted elsewhere. */
   letGo({ slot, isKnown }: Holder, group: Group): void {
+    // Closed by the end: its numbers may be others'.
+    if (!this.#groups.has(group)) return
     const { protocol, bind, sockets } = group
     const key = socketKey(protocol, bind)
     const isWanted = this.#wanted.has(key) && !this.#drained
@@ -218,9 +223,10 @@ export class OpenSockets {
     this.#drained = true
   }
 
-  /** No worker is left. */
+  /** No worker is left, nor will one come: what is open is closed, and what opens only now. */
   abandon(): void {
-    for (const group of this.#groups) this.#forget(group)
+    this.#hasEnded = true
+    for (const group of this.#groups) this.#closeAll(group)
     this.inherit()
   }
 
@@ -251,6 +257,7 @@ export class OpenSockets {
       const sockets = workers.map((worker, i) => ({ worker, fd: fds[i] ?? -1 }))
       const group: Group = { protocol, bind, sockets, file, spread: 'any' }
       this.#groups.add(group)
+      if (this.#hasEnded) this.#closeAll(group)
       return group
     } catch (error) {
       this.#budget.release(length)
@@ -283,6 +290,8 @@ export class OpenSockets {
     this.#budget.release(group.sockets.length)
   }
 }
+
+const relayEnded = (): Error => new Error('the relay has ended')
 
 /** Ends a TCP socket's listening (shutdown(2); tcp_disconnect). */
 const SHUT_RD = 0
