@@ -50,7 +50,8 @@ t.test('a booted kernel', { skip: why !== '' && why, timeout }, async t => {
     t.equal(await addressState(machine), before, 'no route or address is left')
     return usher.log
   }
-  const auto = ['--proxy-mode=userspace', '--capture=auto']
+  // An endpoint on an emulated processor may not answer within the usual steps, 3.75 s in all.
+  const auto = ['--proxy-mode=userspace', '--capture=auto', '--dial-ladder=1s,2s,4s,8s']
   const byCapture = (capture: string, manner: Manner): Served => {
     return { mode: 'userspace', capture, manner }
   }
