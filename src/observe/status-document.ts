@@ -112,7 +112,8 @@ export const writeStatus = async (
   input: StatusInput,
   { service, fields: asked, joinsAlike }: StatusQuery,
 ): Promise<Buffer[]> => {
-  const fields = asked === undefined ? allFields : asked.filter(isPortField)
+  // A name once, however often it was asked for: else a short question has an answer of gigabytes.
+  const fields = asked === undefined ? allFields : [...new Set(asked)].filter(isPortField)
   const views = await portViewsInTurn(input)
   const made = (function* () {
     for (const view of views)

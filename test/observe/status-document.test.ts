@@ -510,6 +510,15 @@ t.test('of each ServicePort there is what is asked for, and no more', async t =>
   )
 })
 
+t.test('what is asked for a thousand times is answered once', async t => {
+  const port = servicePort({ endpoints: [endpoint('10.0.0.1')] })
+  const what = input({ snapshots: [snapshot(port)] })
+  const answer = async (fields: readonly string[]): Promise<string> =>
+    Buffer.concat(await writeStatus(what, { ...all, fields })).toString()
+  const often = Array.from({ length: 1000 }, () => 'endpoints')
+  t.equal(await answer(often), await answer(['endpoints']))
+})
+
 t.test('the pages are the document, and others get their turn in between', async t => {
   const many = Array.from({ length: 3000 }, (_, i) =>
     servicePort({ key: `default/s${i}/TCP`, name: `default/s${i}` }),
