@@ -146,7 +146,7 @@ export class OpenSockets {
 
   /** Stops serving; closed, unless it is wanted elsewhere. */
   letGo({ slot, isKnown }: Holder, group: Group): void {
-    // Closed by the end: its numbers may be others'.
+    // The end has closed it.
     if (!this.#groups.has(group)) return
     const { protocol, bind, sockets } = group
     const key = socketKey(protocol, bind)
@@ -227,6 +227,7 @@ export class OpenSockets {
   abandon(): void {
     this.#hasEnded = true
     for (const group of this.#groups) this.#closeAll(group)
+    this.#offers.clear()
     this.inherit()
   }
 
@@ -274,7 +275,9 @@ export class OpenSockets {
     for (const { fd } of sockets) this.#calls.shutdown(fd, SHUT_RD)
   }
 
+  /** Once: after that its numbers may be others'. */
   #closeAll(group: Group): void {
+    if (!this.#groups.has(group)) return
     for (const { worker, fd } of group.sockets) this.#close(worker, fd)
     this.#forget(group)
   }

@@ -1,8 +1,8 @@
-import { fstatSync } from 'node:fs'
+import { closeSync, fstatSync, openSync } from 'node:fs'
 import t from 'tap'
 import { loadSyscalls } from '../../../../src/ffi/syscalls.ts'
 import { ListeningBudget } from '../../../../src/relay/engine/main/listening-budget.ts'
-import { OpenSockets } from '../../../../src/relay/engine/main/open-sockets.ts'
+import { OpenSockets, socketKey } from '../../../../src/relay/engine/main/open-sockets.ts'
 import type { WorkerHandle } from '../../../../src/relay/engine/main/worker-handle.ts'
 import {
   Descriptors,
@@ -27,8 +27,8 @@ const setUp = async (wrap = (layer: ListeningLayer): ListeningLayer => layer) =>
   const sockets = new OpenSockets(calls, workers, memory, budget, layer)
   const holder = { slot: 0, protocol: 'TCP', spread: 'any', isKnown: false } as const
   const bind = { address: testHost, port: await freeTcpPort() }
-  const open = () => sockets.open(holder, bind, workers)
-  return { sockets, holder, open, descriptors }
+  const open = (isIdle = false) => sockets.open(holder, bind, workers, isIdle)
+  return { sockets, holder, bind, open, descriptors }
 }
 
 t.test('what was open at the end is closed once, and counted once', { skip }, async t => {
@@ -42,6 +42,26 @@ t.test('what was open at the end is closed once, and counted once', { skip }, as
   // Its port hears of it a turn later.
   sockets.letGo(holder, group)
   t.equal(descriptors.used, 0)
+})
+
+t.test('nothing that comes after the end closes them again', { skip }, async t => {
+  // Paused, or kept for another listener of the same `apply`, which goes on meanwhile.
+  for (const isIdle of [true, false]) {
+    const { sockets, holder, bind, open, descriptors } = await setUp()
+    const group = await open(isIdle)
+    const fd = group.sockets[0]?.fd
+    sockets.begin(new Set([socketKey('TCP', bind)]))
+    if (!isIdle) sockets.letGo(holder, group)
+    sockets.abandon()
+    // What is opened next has the number that is free.
+    const other = openSync('/dev/null', 'r')
+    t.equal(other, fd, 'otherwise this shows nothing')
+    if (isIdle) sockets.closePaused(group)
+    sockets.end()
+    t.doesNotThrow(() => fstatSync(other), 'it is open still')
+    t.equal(descriptors.used, 0)
+    closeSync(other)
+  }
 })
 
 t.test('what opens after the end is closed', { skip }, async t => {
