@@ -29,9 +29,13 @@ export const cleanup = async (
     if (holder !== '' && !dryRun) return 1
     const proxy = holder === '' ? await proxyBeside(io) : undefined
     if (proxy?.usher === 'draining') return 1
-    // It may have the port by which a kube-proxy would be known, or be one.
-    const isSilent = proxy?.mode === ''
-    const mayHide = !onlyUsher && (proxy?.usher === 'serving' || isSilent)
+    // Connections of an Usher that drains depend on its rules, and a kube-proxy's on all that it has.
+    if (proxy?.mode === '' && !onlyUsher) {
+      io.err(silent)
+      return 1
+    }
+    // It has the port by which a kube-proxy would be known.
+    const mayHide = !onlyUsher && proxy?.usher === 'serving'
     const isOther = onlyUsher || proxy !== undefined
     const mode = onlyUsher || mayHide ? undefined : proxy?.mode
     const kinds = [
@@ -40,7 +44,7 @@ export const cleanup = async (
     ]
     const removed = await cleanUp(kinds, { dryRun })
     const outcome = mayHide ? await withKept(removed) : removed
-    if (mayHide) io.err(isSilent ? silent : hiding)
+    if (mayHide) io.err(hiding)
     print(outcome, dryRun, io)
     const { stayed, hidden } = outcome
     return stayed.length + hidden.length === 0 && holder === '' ? 0 : 1
@@ -55,9 +59,9 @@ const hiding =
   'run this again; or say --only-usher, if it is to stay\n'
 
 const silent =
-  'usher cleanup: a program has port 10249, where a kube-proxy is known by its answer, and has not ' +
-  'answered for 10 s: what may be of a kube-proxy stays. Run this again when the node is less busy or that ' +
-  'program has ended; or say --only-usher\n'
+  'usher cleanup: a program has port 10249, where the proxy of a node is known by its answer, and has not ' +
+  'answered for 10 s: nothing was removed. Run this again when the node is less busy or that program has ' +
+  'ended; or say --only-usher, which leaves what a kube-proxy may have\n'
 
 /** With all that stays because a kube-proxy may have it that can't be seen. */
 const withKept = async (outcome: Outcome): Promise<Outcome> => {

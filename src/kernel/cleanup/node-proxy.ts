@@ -7,7 +7,7 @@ export interface NodeProxy {
   readonly usher?: 'draining' | 'serving'
   /**
    * `iptables`, `ipvs`, `nftables` or `userspace`; '' of a program that has the port and has not
-   * answered in time, as a kube-proxy on a busy node may not.
+   * answered in time, as a kube-proxy, or an Usher that drains, on a busy node may not.
    */
   readonly mode: string
 }
@@ -32,7 +32,8 @@ export const findNodeProxy = async (): Promise<NodeProxy | undefined> => {
     const mode = answer.text.trim()
     if (!modes.test(mode)) continue
     const status = await ask(host, '/status')
-    if (status === 'silence' || status.text === '') return { mode }
+    if (status === 'silence') return { mode: '' }
+    if (status.text === '') return { mode }
     const isDraining = status.text.includes('"draining":true')
     return { mode, usher: isDraining ? 'draining' : 'serving' }
   }
