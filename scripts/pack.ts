@@ -1,7 +1,8 @@
 import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { build, type BuildOptions, type Plugin } from 'esbuild'
+import { noticesOf } from './notices.ts'
 
 const top = fileURLToPath(new URL('../', import.meta.url))
 
@@ -50,6 +51,7 @@ const forNode: BuildOptions = {
     'pino-pretty',
   ],
   logLevel: 'error',
+  metafile: true,
   write: false,
 }
 
@@ -108,19 +110,26 @@ export const pack = async (
       target: 'es2022',
       banner: {},
       external: [],
+      sourcemap: 'external', // Browsers are given none.
     }),
   ])
   const files = new Map<string, Uint8Array>()
   for (const { outputFiles = [] } of built)
     for (const { path, contents } of outputFiles) files.set(path, contents)
+  const inputs = built.flatMap(({ metafile }) => Object.keys(metafile?.inputs ?? {}))
+  const notices = await noticesOf(top, inputs)
+  files.set(join(folder, 'THIRD-PARTY-NOTICES.txt'), Buffer.from(notices))
   const page = join(top, 'src/page')
   for (const name of await readdir(page))
     if (/\.(?:html|css)$/.test(name))
       files.set(join(folder, 'page', name), await readFile(join(page, name)))
-  for (const [path, content] of files) await place(path, content)
+  checkCharacters(files)
+  // What a program imports is there before it is.
+  const parts = [...files].filter(([path]) => basename(path).startsWith('part-'))
+  for (const [path, content] of new Map([...parts, ...files])) await place(path, content)
   for (const one of [folder, join(folder, 'page')])
     for (const path of (await readdir(one)).map(name => join(one, name)))
-      if (!files.has(path) && path !== join(folder, 'page'))
+      if (!files.has(path) && path !== join(folder, 'page') && !isDraft(path))
         await rm(path, { recursive: true, force: true })
   return join(folder, 'usher.js')
 }
@@ -129,6 +138,18 @@ const benchEntries = (): Record<string, string> =>
   Object.fromEntries(
     benchPrograms.map(name => [`bench-${name.replace('/', '-')}`, `bench/${name}.ts`]),
   )
+
+/** V8 keeps a source in two bytes for each character where one of them has more than eight bits. */
+const checkCharacters = (files: ReadonlyMap<string, Uint8Array>): void => {
+  for (const [path, content] of files) {
+    if (!path.endsWith('.js')) continue
+    const found = /[^\0-\xff].{0,40}/u.exec(Buffer.from(content).toString())
+    if (found !== null) throw new Error(`${path}: write ${found[0]} as \\u....`)
+  }
+}
+
+/** Of another build that goes on. */
+const isDraft = (path: string): boolean => /\.\d+$/.test(path)
 
 const place = async (path: string, content: Uint8Array): Promise<void> => {
   await mkdir(dirname(path), { recursive: true })

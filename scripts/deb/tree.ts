@@ -9,6 +9,7 @@ import { commandLines } from '../../src/cli/completion/vocabulary.ts'
 import { zshScript } from '../../src/cli/completion/zsh.ts'
 import { version } from '../../src/cli/version.ts'
 import { manPages } from '../man-pages.ts'
+import { isNotice } from '../notices.ts'
 import { productionPackages, readLock } from '../production-packages.ts'
 import { maintainer } from './control-files.ts'
 
@@ -24,7 +25,8 @@ const unneeded = [
   /\/\.[^/]*$/,
 ]
 
-const isNeeded = (file: string): boolean => !unneeded.some(pattern => pattern.test(file))
+const isNeeded = (file: string): boolean =>
+  isNotice(file) || !unneeded.some(pattern => pattern.test(file))
 
 /** Not to measure with, nor to find the source by. */
 const isForUse = (file: string): boolean => !/\/bench[^/]*$|\.map$/.test(file)
@@ -84,7 +86,8 @@ License: Apache-2.0
  /usr/share/common-licenses/Apache-2.0.
 Comment:
  The libraries in /usr/lib/usher/node_modules have licenses of their own, which
- are beside each of them.
+ are beside each of them; those of libraries that the programs in
+ /usr/lib/usher/dist contain are in THIRD-PARTY-NOTICES.txt there.
 `
 
 /** Everything that is installed; files are made with the mode 644, folders and programs 755. */

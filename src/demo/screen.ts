@@ -27,7 +27,7 @@ export const createScreen = (write: (text: string) => void, colour: boolean) => 
       line()
       line(style('bold', `${number}. ${title}`))
       for (const text of lines)
-        line(`   ${text.replaceAll(/█+/g, bar => style('cyan', bar))}`)
+        line(`   ${text.replaceAll(/\u2588+/g, bar => style('cyan', bar))}`)
       line(`   ${verdict(expectation)}`)
     },
     /** Whether all is well, the broken expectations one by one otherwise. */

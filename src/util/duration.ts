@@ -9,8 +9,8 @@ const nanoseconds: Readonly<Record<string, bigint>> = {
   h: 3_600_000_000_000n,
 }
 
-const whole = /^([-+]?)((?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+)$/
-const part = /(\d*)(?:\.(\d*))?(ns|us|µs|μs|ms|s|m|h)/g
+const whole = /^([-+]?)((?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|\u03bcs|ms|s|m|h))+)$/
+const part = /(\d*)(?:\.(\d*))?(ns|us|µs|\u03bcs|ms|s|m|h)/g
 
 /** The longest that Go has, 292 years. */
 const longest = 2n ** 63n - 1n

@@ -74,6 +74,9 @@ t.test('the tarball of npm', async t => {
       'LICENSE',
       'README.md',
       'CHANGELOG.md',
+      'CONTRIBUTING.md',
+      'SECURITY.md',
+      'dist/THIRD-PARTY-NOTICES.txt',
       'dist/usher.js',
       'dist/bench.js',
       'deploy/examples/demo.yaml',
@@ -92,7 +95,7 @@ t.test('the tarball of npm', async t => {
       t.ok(names.includes(name), name)
     const strange = names.filter(
       name =>
-        !/^(dist|deploy|docs|man)\/|^(README|CHANGELOG)\.md$|^LICENSE$|^package\.json$/.test(
+        !/^(dist|deploy|docs|man)\/|^(README|CHANGELOG|CONTRIBUTING|SECURITY)\.md$|^LICENSE$|^package\.json$/.test(
           name,
         ) || /\.(map|ts|log)$|(^|\/)(test|src|node_modules)\//.test(name),
     )
