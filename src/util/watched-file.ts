@@ -73,12 +73,17 @@ export const signOf = async (path: string, settledMs = 0): Promise<string> => {
   try {
     const { dev, ino, size, mtimeNs, ctimeNs } = await stat(path, { bigint: true })
     const age = Date.now() - Number(ctimeNs / 1_000_000n)
-    const mark = age >= 0 && age < settledMs ? ' racy' : ''
-    return [dev, ino, size, mtimeNs, ctimeNs].join(' ') + mark
+    const isRacy = age >= 0 && age < settledMs
+    return [dev, ino, size, mtimeNs, ctimeNs].join(' ') + (isRacy ? racy : '')
   } catch (error) {
     return messageOf(error)
   }
 }
+
+const racy = ' racy'
+
+/** A sign without the mark. */
+export const unmarked = (sign: string): string => sign.replace(racy, '')
 
 /** What is found counts when it is the same after so long: a writer may be in the middle of it. */
 const steadyMs = 100

@@ -7,7 +7,7 @@ import {
 } from '../../util/address-ranges.ts'
 import { type Clock, systemClock } from '../../util/clock.ts'
 import { firstFew, printable, show } from '../../util/printable.ts'
-import { Poller, signOf, steady } from '../../util/watched-file.ts'
+import { Poller, signOf, steady, unmarked } from '../../util/watched-file.ts'
 import type { Route } from './route.ts'
 import { isAbsolute } from 'node:path'
 import type { Cidr } from '../../util/cidr.ts'
@@ -21,6 +21,9 @@ const mostBytes = 16 * 1024 * 1024
 
 /** More are only counted. */
 const mostFaults = 20
+
+/** Milliseconds: a file changed more recently than this may change again and look the same. */
+const settledMs = 2000
 
 const blockForm = 'an address or a CIDR, like 10.0.0.0/8 or fd00::1'
 
@@ -196,13 +199,22 @@ export class ListFiles {
   }
 
   async #pollFile(path: string, known: Known): Promise<void> {
-    let seen = await steady(this.#clock, known.seen, () => signOf(path))
+    let seen = await steady(this.#clock, known.seen, () => signOf(path, settledMs))
     if (seen === known.seen) return
     const { ranges, faults, isUnread } = await readListFile(path)
     if (!this.#poller.isOn || this.#known.get(path) !== known) return
     if (isUnread) seen = ''
-    if (isUnread && isDeepStrictEqual(faults, known.faults)) return
     const isUsable = faults.length === 0
+    // What was read too soon after a change is read once more, and mostly says the same.
+    const isUnchanged = isUnread === true || unmarked(seen) === unmarked(known.seen)
+    if (
+      isUnchanged &&
+      isDeepStrictEqual(faults, known.faults) &&
+      (!isUsable || isDeepStrictEqual(ranges, known.ranges))
+    ) {
+      known.seen = seen
+      return
+    }
     this.#known.set(path, { seen, faults, ranges: isUsable ? ranges : known.ranges })
     this.#clients = new WeakMap()
     const file = printable(path, 300)
@@ -227,7 +239,7 @@ export class ListFiles {
 
 const read = async (path: string): Promise<Known> => {
   // First: what is written meanwhile is found by the next poll.
-  const seen = await signOf(path)
+  const seen = await signOf(path, settledMs)
   return { seen, ...(await readListFile(path)) }
 }
 
