@@ -1,6 +1,16 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
+import {
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  readlink,
+  rename,
+  rm,
+  writeFile,
+} from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import { toolEnv } from '../../src/kernel/run-tool.ts'
 import { joinHostPort } from '../../src/util/ip.ts'
 import { kill } from '../process/signals.ts'
@@ -141,7 +151,9 @@ export const startProxy = async (order: Order, proxy: Proxy): Promise<RunningTar
     await rm(proxy.directory, { recursive: true, force: true })
   }
   try {
-    const why = await servingProblem(order, proxy.addresses, process.ended)
+    const why =
+      (await servingProblem(order, proxy.addresses, process.ended)) ||
+      (await strangersProblem(order, proxy.addresses, process))
     if (why !== '' && order.signal.aborted)
       throw new Error(`${proxy.name} is not waited for any more`)
     if (why !== '') throw new Error(`${proxy.name} ${why}: ${process.lastWords()}`)
@@ -204,6 +216,66 @@ const servingProblem = (
     within: readyWithin(order),
     ended: AbortSignal.any(ended === undefined ? [signal] : [ended, signal]),
   })
+}
+
+/** Until it is looked again who has a port. */
+const lookAgainMs = 50
+
+/**
+ * Why it is not this program that serves there: a stranger that has its port is found out when the
+ * program ends for it, which on a busy machine is long after a client could connect.
+ */
+const strangersProblem = async (
+  order: Order,
+  addresses: ReadonlyMap<string, Endpoint>,
+  process: ProxyProcess,
+): Promise<string> => {
+  const { services, signal } = order
+  const tcp = services.find(one => one.protocol === 'TCP' && addresses.has(one.name))
+  const { port } = addresses.get(tcp?.name ?? '') ?? {}
+  if (port === undefined) return ''
+  const until = performance.now() + readyWithin(order)
+  while (await isAnothers(process.pids(), port)) {
+    if (process.ended.aborted) return 'ended'
+    if (signal.aborted || performance.now() > until)
+      return `does not listen on port ${port}, which another program has`
+    await setTimeout(lookAgainMs)
+  }
+  return process.ended.aborted ? 'ended' : ''
+}
+
+/**
+ * Whether somebody listens on the port where these programs run, and it is none of them. False
+ * where that can't be seen, and where rules of the kernel's lead clients.
+ */
+const isAnothers = async (pids: readonly number[], port: number): Promise<boolean> => {
+  try {
+    const tables = await Promise.all(
+      ['tcp', 'tcp6'].map(name => readFile(`/proc/${pids[0]}/net/${name}`, 'latin1')),
+    )
+    const listening = tables
+      .join('')
+      .split('\n')
+      .flatMap(line => {
+        const [, local = '', , state, , , , , , inode] = line.trim().split(/\s+/)
+        const isThere =
+          state === '0A' && Number.parseInt(local.split(':')[1] ?? '', 16) === port
+        return isThere ? [`socket:[${inode}]`] : []
+      })
+    if (listening.length === 0) return false
+    const held = new Set((await Promise.all(pids.map(descriptorsOf))).flat())
+    return !listening.some(socket => held.has(socket))
+  } catch {
+    return false // One of them has ended, or is another user's.
+  }
+}
+
+const descriptorsOf = async (pid: number): Promise<readonly string[]> => {
+  const folder = `/proc/${pid}/fd`
+  const links = (await readdir(folder)).map(fd => readlink(join(folder, fd)))
+  return (await Promise.allSettled(links)).flatMap(link =>
+    link.status === 'fulfilled' ? [link.value] : [],
+  )
 }
 
 const keptOutput = 4096
