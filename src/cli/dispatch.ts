@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import { isCommand, type Command } from '../config/commands.ts'
 import { parseOptions, unknownCommand, wantsHelp, wantsVersion } from '../config/parse.ts'
 import type { OptionsOf } from '../config/options.ts'
@@ -33,9 +34,15 @@ const withOptions =
 
 const serving = () => import('./serving.ts')
 const asking = () => import('./asking.ts')
-/** Measures Usher from outside, and so is none of its parts. */
-const bench = async (): Promise<BenchModule> =>
-  (await import(programFile('bench').href)) as BenchModule
+/** Measures Usher from outside, and so is none of its parts: Debian's package is without it. */
+const bench = async (): Promise<BenchModule> => {
+  const program = programFile('bench')
+  if (!existsSync(program))
+    throw new UsageError(
+      'this package of Usher is without the bench: use that of npm, or a clone of the project',
+    )
+  return (await import(program.href)) as BenchModule
+}
 
 const calls: Readonly<Record<Command, Call>> = {
   run: async (args, io) => (await serving()).run(args, io),

@@ -279,7 +279,7 @@ const footer = (document: Printed, now: number, colour: boolean): string[] => {
     ...(hasRelay(document) ? [`${active} active`] : []),
     count(problems.length, 'problem'),
   ]
-  return ['', ...lines, totals.join(', ')]
+  return ['', ...lines, visible(totals.join(', '))]
 }
 
 /**
@@ -333,7 +333,7 @@ const portLines = (
   const lines = [
     '',
     styled(title, 'bold', colour),
-    ...trafficTexts(port, counted).map(text => `  ${text}`),
+    ...trafficTexts(port, counted).map(text => `  ${visible(text)}`),
     ...optionsText(port).map(text => `  ${text}`),
     ...(port.sourceRanges === null ? [] : [`  ${ranges(port.sourceRanges)}`]),
     ...vips.map(row => aligned(row, widths.vips, '  ', colour)),

@@ -247,19 +247,20 @@ const mostNamed = 2
 const missingEndpoints = (view: PortView): MissingEndpoints => {
   if (isPlain(view)) return { reason: '', missing: 0 }
   const named: string[] = []
-  let [missing, unused] = [0, 0]
+  let [missing, unused, more] = [0, 0, 0]
   for (const { keys, condition } of runsOf(view)) {
     const state = endpointState(condition)
     const isMissing = !isUsable(condition) && state !== 'unused'
     if (isMissing) missing += keys.length
     if (state === 'unused') unused += keys.length
-    if (isMissing || condition.resting)
-      for (const key of keys)
-        named.push([key, state, unusedReason(condition)].filter(Boolean).join(' '))
+    if (!isMissing && !condition.resting) continue
+    const some = keys.slice(0, mostNamed - named.length)
+    for (const key of some)
+      named.push([key, state, unusedReason(condition)].filter(Boolean).join(' '))
+    more += keys.length - some.length
   }
-  const more = named.length - mostNamed
   const reason = [
-    ...named.slice(0, mostNamed),
+    ...named,
     ...(more > 0 ? [`${more} more`] : []),
     ...(unused > 0 ? [`${unused} unused by policy or hints`] : []),
   ].join(', ')

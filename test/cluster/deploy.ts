@@ -359,7 +359,7 @@ const usherOn = ({ name }: Node): number => {
       }
     }
     if (
-      /dist\/cli\/main\.js\0run\0/.test(read('cmdline')) &&
+      /dist\/usher\.js\0run\0/.test(read('cmdline')) &&
       read('cgroup').includes(`/usher-cluster/${name}/`)
     )
       return Number(pid)
