@@ -1,6 +1,6 @@
 /**
  * Part of `npm run check`: who may import whom in src/, and that no imports go in circles.
- * Types count: a reader follows them too. docs/architecture.md has the same as a picture.
+ * Types count: a reader follows them too. docs/architecture.md has the same as a table.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'

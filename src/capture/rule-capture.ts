@@ -46,7 +46,7 @@ export interface RuleCaptureDeps extends Pick<
   readonly nodePortCidrs: (family: IpFamily) => readonly string[] | undefined
   /** Of either family. */
   readonly podCidrs: () => readonly string[]
-  /** As in forget-proxy-flows.ts; gives why it could not be done. */
+  /** As in kernel/conntrack.ts; gives why it could not be done. */
   readonly forgetWaiting: (family: IpFamily) => Promise<Error | undefined>
   /** Leave the rules when Usher ends: new clients wait for the next one. */
   readonly keepRules: boolean

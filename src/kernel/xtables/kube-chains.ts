@@ -89,7 +89,7 @@ export const isOwnJump = (rule: JumpRule): boolean =>
 
 /**
  * Whether a rule is one that only Usher's iptables mode writes: kube-proxy has no such jump,
- * and can't delete the chain that it leads to (see docs/architecture.md).
+ * and can't delete the chain that it leads to (see docs/modes.md).
  */
 export const isUsherJump = (table: string, rule: JumpRule): boolean =>
   table === 'filter' &&

@@ -45,7 +45,7 @@ export class LinuxListening implements ListeningLayer {
    * Only when the first has the address do they all become SO_REUSEPORT: it would join a
    * stranger's group otherwise, unnoticed, with two proxies on one port. (A later
    * program of the same user may still join this one, if it says SO_REUSEPORT at once: which is
-   * why the process has a user of its own, where it can: least-privilege.ts.)
+   * why the process has a user of its own, where it can: proxy/own-process.ts.)
    */
   async open(
     protocol: RelayProtocol,
