@@ -158,7 +158,7 @@ t.test('a Service changes sides, and nobody notices', options, async t => {
         await manifests.write(...withRelay(someServices, isRelayed ? isPlain : isNone))
         await until('it has changed sides', () => isSeenAs(!isRelayed))
       },
-      20_000,
+      undefined,
       isForAll,
     )
     t.comment(`${isRelayed ? 'to the relay' : 'to the kernel'}: ${load.text}`)
@@ -177,7 +177,7 @@ t.test('a Service changes sides, and nobody notices', options, async t => {
           await sleep(i % 3 === 0 ? 100 : 600)
         }
       },
-      20_000,
+      undefined,
       isForAll,
     )
     t.comment(load.text)

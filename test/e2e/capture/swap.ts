@@ -92,7 +92,7 @@ export const swapUnderLoad = async (
         usher = stage.start(...flags)
         await usher.ready()
       },
-      20_000,
+      undefined,
       isForAll,
     )
     t.comment(`kube-proxy ${mode} -> ${way.label}: ${load.text}`)
@@ -110,7 +110,7 @@ export const swapUnderLoad = async (
         await usher?.exit
         said = await stage.cleanUp()
       },
-      20_000,
+      undefined,
       isForAll,
     )
     t.comment(`${way.label} -> kube-proxy ${mode}: ${load.text}\n${said}`)
