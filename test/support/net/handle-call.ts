@@ -33,7 +33,8 @@ export const handleCalls = (): HandleCall => {
 
 const get = (host: string, port: number, path: string): Promise<unknown> =>
   new Promise((resolve, reject) => {
-    const request = httpGet({ host, port, path, agent: false, timeout: 3000 })
+    // An emulated machine with much to do takes seconds for an answer.
+    const request = httpGet({ host, port, path, agent: false, timeout: 20_000 })
     request.once('timeout', () => request.destroy(new Error(`${host}:${port}: silent`)))
     request.once('error', reject)
     request.once('response', response => {
