@@ -129,7 +129,7 @@ export const pack = async (
   for (const [path, content] of new Map([...parts, ...files])) await place(path, content)
   for (const one of [folder, join(folder, 'page')])
     for (const path of (await readdir(one)).map(name => join(one, name)))
-      if (!files.has(path) && path !== join(folder, 'page') && !isDraft(path))
+      if (!files.has(path) && path !== join(folder, 'page'))
         await rm(path, { recursive: true, force: true })
   return join(folder, 'usher.js')
 }
@@ -147,9 +147,6 @@ const checkCharacters = (files: ReadonlyMap<string, Uint8Array>): void => {
     if (found !== null) throw new Error(`${path}: write ${found[0]} as \\u....`)
   }
 }
-
-/** Of another build that goes on. */
-const isDraft = (path: string): boolean => /\.\d+$/.test(path)
 
 const place = async (path: string, content: Uint8Array): Promise<void> => {
   await mkdir(dirname(path), { recursive: true })

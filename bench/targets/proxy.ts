@@ -13,6 +13,7 @@ import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { toolEnv } from '../../src/kernel/run-tool.ts'
 import { joinHostPort } from '../../src/util/ip.ts'
+import { errorCode } from '../../src/util/usher-error.ts'
 import { kill } from '../process/signals.ts'
 import { processTree } from '../process/usage.ts'
 import type { BenchService, Endpoint } from '../services.ts'
@@ -245,7 +246,7 @@ const strangersProblem = async (
 }
 
 /**
- * Whether somebody listens on the port where these programs run, and it is none of them. False
+ * Whether another program listens on the port where these run, and none of them does. False
  * where that can't be seen, and where rules of the kernel's lead clients.
  */
 const isAnothers = async (pids: readonly number[], port: number): Promise<boolean> => {
@@ -265,8 +266,9 @@ const isAnothers = async (pids: readonly number[], port: number): Promise<boolea
     if (listening.length === 0) return false
     const held = new Set((await Promise.all(pids.map(descriptorsOf))).flat())
     return !listening.some(socket => held.has(socket))
-  } catch {
-    return false // One of them has ended, or is another user's.
+  } catch (error) {
+    // One of them ends just now, of which its owner is yet to hear; others are another user's.
+    return errorCode(error as NodeJS.ErrnoException) === 'ENOENT'
   }
 }
 

@@ -65,20 +65,26 @@ export class Poller {
 
 /**
  * Another one when the file is another, or was written: inode, size and both times. Never rejects: what
- * can't be looked at has its reason. With `settledMs`, a file whose time is as good as now is marked, so
+ * can't be looked at has its reason. With `marksRacy`, a file whose time is as good as now is marked, so
  * that it has another sign when that has passed: two writes within one tick of the file system's clock
  * leave the same time (git's "racily clean" entries).
  */
-export const signOf = async (path: string, settledMs = 0): Promise<string> => {
+export const signOf = async (
+  path: string,
+  { marksRacy = false } = {},
+): Promise<string> => {
   try {
     const { dev, ino, size, mtimeNs, ctimeNs } = await stat(path, { bigint: true })
     const age = Date.now() - Number(ctimeNs / 1_000_000n)
-    const isRacy = age >= 0 && age < settledMs
+    const isRacy = marksRacy && age >= 0 && age < settledMs
     return [dev, ino, size, mtimeNs, ctimeNs].join(' ') + (isRacy ? racy : '')
   } catch (error) {
     return messageOf(error)
   }
 }
+
+/** Milliseconds: a file changed more recently than this may change again and look the same. */
+const settledMs = 2000
 
 const racy = ' racy'
 

@@ -56,7 +56,7 @@ const unnoticed = async (
   what: string,
   work: () => Promise<void>,
 ): Promise<void> => {
-  const load = await underLoad(stage.agents, work, undefined, isForAll)
+  const load = await underLoad(stage.agents, work, { isDialled: isForAll })
   t.comment(`${what}: ${load.text}`)
   nothingFailed(t, load)
 }

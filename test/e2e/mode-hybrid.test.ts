@@ -158,8 +158,7 @@ t.test('a Service changes sides, and nobody notices', options, async t => {
         await manifests.write(...withRelay(someServices, isRelayed ? isPlain : isNone))
         await until('it has changed sides', () => isSeenAs(!isRelayed))
       },
-      undefined,
-      isForAll,
+      { isDialled: isForAll },
     )
     t.comment(`${isRelayed ? 'to the relay' : 'to the kernel'}: ${load.text}`)
     nothingFailed(t, load)
@@ -177,8 +176,7 @@ t.test('a Service changes sides, and nobody notices', options, async t => {
           await sleep(i % 3 === 0 ? 100 : 600)
         }
       },
-      undefined,
-      isForAll,
+      { isDialled: isForAll },
     )
     t.comment(load.text)
     nothingFailed(t, load)

@@ -194,14 +194,12 @@ class ManifestSource implements Source {
 const summary = (unreadable: readonly Problem[]): string =>
   firstFew(unreadable.map(problemText))
 
-/** A file changed more recently than this may change again and look the same. */
-const settledMs = 2000
-
 /** A text that differs when a file behind `paths` has been changed, replaced, added or removed. */
 const fingerprint = async (paths: readonly string[]): Promise<string> => {
   const { files, failures } = await listFiles(paths)
   const lines = failures.map(({ path, message }) => `${path}\0${message}`)
-  for (const file of files) lines.push(`${file}\0${await signOf(file, settledMs)}`)
+  for (const file of files)
+    lines.push(`${file}\0${await signOf(file, { marksRacy: true })}`)
   return lines.join('\n')
 }
 

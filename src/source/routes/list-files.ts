@@ -22,9 +22,6 @@ const mostBytes = 16 * 1024 * 1024
 /** More are only counted. */
 const mostFaults = 20
 
-/** Milliseconds: a file changed more recently than this may change again and look the same. */
-const settledMs = 2000
-
 const blockForm = 'an address or a CIDR, like 10.0.0.0/8 or fd00::1'
 
 export const entryForm = `${blockForm}, or file: and an absolute path, like file:/etc/usher/blocked.txt`
@@ -199,7 +196,9 @@ export class ListFiles {
   }
 
   async #pollFile(path: string, known: Known): Promise<void> {
-    let seen = await steady(this.#clock, known.seen, () => signOf(path, settledMs))
+    let seen = await steady(this.#clock, known.seen, () =>
+      signOf(path, { marksRacy: true }),
+    )
     if (seen === known.seen) return
     const { ranges, faults, isUnread } = await readListFile(path)
     if (!this.#poller.isOn || this.#known.get(path) !== known) return
@@ -239,7 +238,7 @@ export class ListFiles {
 
 const read = async (path: string): Promise<Known> => {
   // First: what is written meanwhile is found by the next poll.
-  const seen = await signOf(path, settledMs)
+  const seen = await signOf(path, { marksRacy: true })
   return { seen, ...(await readListFile(path)) }
 }
 

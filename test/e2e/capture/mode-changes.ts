@@ -72,8 +72,7 @@ const change = async (
       next = stage.startBy(to, ...staying(to))
       await next.ready()
     },
-    patienceMs,
-    isForAll,
+    { isDialled: isForAll, timeoutMs: patienceMs },
   )
   t.comment(`${from.label} -> ${to.label}: ${load.text}`)
   nothingFailed(t, load)

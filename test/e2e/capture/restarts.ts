@@ -150,7 +150,7 @@ const flush = async (t: Test, run: Run): Promise<void> => {
       await until('the rules are back', answers, repairMs)
       repairedAt = Date.now()
     },
-    hopelessMs,
+    { timeoutMs: hopelessMs },
   )
   t.comment(`${label}: flush: back after ${repairedAt - damagedAt} ms: ${load.text}`)
   // Without rules nobody can say where a VIP is, nor for a SYN that was not sent yet.

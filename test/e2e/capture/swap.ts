@@ -92,8 +92,7 @@ export const swapUnderLoad = async (
         usher = stage.start(...flags)
         await usher.ready()
       },
-      undefined,
-      isForAll,
+      { isDialled: isForAll },
     )
     t.comment(`kube-proxy ${mode} -> ${way.label}: ${load.text}`)
     nothingFailed(t, load)
@@ -110,8 +109,7 @@ export const swapUnderLoad = async (
         await usher?.exit
         said = await stage.cleanUp()
       },
-      undefined,
-      isForAll,
+      { isDialled: isForAll },
     )
     t.comment(`${way.label} -> kube-proxy ${mode}: ${load.text}\n${said}`)
     t.match(said, `a proxy in mode ${mode} serves this node`)

@@ -37,6 +37,11 @@ const destinations = (vips: readonly VipName[]): Destination[] => {
   )
 }
 
+interface LoadOptions {
+  readonly isDialled?: (vip: VipName) => boolean
+  readonly timeoutMs?: number
+}
+
 /** For so long the clients go on before and after. */
 const aroundMs = 700
 
@@ -48,8 +53,7 @@ const aroundMs = 700
 export const underLoad = async (
   agents: Agents,
   work: () => Promise<void>,
-  timeoutMs = 75_000,
-  isDialled: (vip: VipName) => boolean = () => true,
+  { isDialled = () => true, timeoutMs = 75_000 }: LoadOptions = {},
 ): Promise<LoadResult> => {
   const ends = await Promise.all(
     clients.map(async from => {

@@ -227,7 +227,6 @@ export class OpenSockets {
   abandon(): void {
     this.#hasEnded = true
     for (const group of this.#groups) this.#closeAll(group)
-    this.#offers.clear()
     this.inherit()
   }
 
