@@ -2,6 +2,7 @@ import type { OptionsOf } from '../config/options.ts'
 import { UsageError } from '../config/usage-error.ts'
 import { balancePolicyOf } from '../model/balance-policies.ts'
 import type { AnswerOf } from '../observe/control-protocol.ts'
+import { triedAllTheSame } from '../page/service-words.ts'
 import { familyOf, splitHostPort } from '../util/ip.ts'
 import { isUnix, unixPeer } from '../util/unix-address.ts'
 import { askCommand, exitCodeOf } from './ask-usher.ts'
@@ -122,6 +123,7 @@ const clock = (iso: string): string => new Date(iso).toTimeString().slice(0, 8)
 
 const endpointRow = (one: Endpoint, answer: Explained, now: number): Cells => {
   const reason = [...reasonsOf(one, now), ...(one.next ? ['next'] : [])]
+  if (one.serves && one.isDown) reason.unshift(`down, ${triedAllTheSame}`)
   if (one.serves && one.check) reason.push(`its check: ${one.check}`)
   if (one.chance !== null) reason.push(`1 of ${Math.round(1 / one.chance)}`)
   if (one.serves && one.failures > 0)
@@ -160,7 +162,7 @@ const cooldownText = (
   { restsUntil: until, tried, failures, failure }: Endpoint,
   now: number,
 ): string => {
-  const how = tried ? 'a connection tries it' : 'rests'
+  const how = tried ? 'a connection tries it' : 'cools down'
   const last = failure
     ? `: ${failure.why} ${forPeople(now - Date.parse(failure.at))} ago`
     : ''

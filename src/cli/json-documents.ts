@@ -7,6 +7,7 @@ import type { DeepReadonly } from '../util/deep-readonly.ts'
 
 const text = v.string()
 const number = v.number()
+const figure = v.nullable(number)
 const { vip } = statusShapes
 const { entries: endpoint } = statusShapes.endpoint
 const { entries: servicePort } = statusShapes.servicePort
@@ -23,13 +24,13 @@ const route = v.object({
   endpoints: statusShapes.endpointCounts,
   state: statusShapes.state,
   paused: servicePort.paused,
-  active: number,
-  waiting: number,
-  accepted: number,
-  failed: number,
+  active: figure,
+  waiting: figure,
+  accepted: figure,
+  failed: figure,
   failedBy: servicePort.failedBy,
-  bytesToBackend: number,
-  bytesToClient: number,
+  bytesToBackend: figure,
+  bytesToClient: figure,
   options: servicePort.options,
 })
 
@@ -54,15 +55,15 @@ const endpointItem = v.object({
     'drained',
     'down',
     'unused',
-    'resting',
+    'cooling down',
   ]),
   /** Since when it is so, ISO 8601; null where that is not known. */
   since: v.nullable(text),
   drained: endpoint.drained,
   weight: number,
   weightSince: v.nullable(text),
-  active: number,
-  failures: number,
+  active: figure,
+  failures: figure,
   check: endpoint.check,
 })
 

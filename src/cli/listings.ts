@@ -8,16 +8,18 @@ import type {
   StatusOf,
   VipStatus,
 } from '../observe/status.ts'
-import type { Column, Style } from '../page/column.ts'
+import type { Column } from '../page/column.ts'
 import {
   endpointState,
   endpointsText,
+  type Figure,
+  figureText,
   routeName,
   serviceStates,
 } from '../page/service-words.ts'
 import { type Cells, rowOf } from './columns.ts'
 import type { itemShapes, ItemOf } from './json-documents.ts'
-import { isOfService } from './status.ts'
+import { isOfService, stateStyles } from './status.ts'
 import { bytesForPeople, forPeople, optionTexts } from './io.ts'
 
 // What `usher get` lists: of each kind the columns of its table, and its documents of JSON and YAML as
@@ -61,7 +63,8 @@ const routeDocument = (port: ListedPort): ItemOf<'RouteList'> => ({
   options: port.options,
 })
 
-const waitingOf = ({ held, queued }: ListedPort): number => held + queued
+const waitingOf = ({ held, queued }: ListedPort): Figure =>
+  held === null || queued === null ? null : held + queued
 
 const age = (since: string, now: number): string => forPeople(now - Date.parse(since))
 
@@ -70,11 +73,8 @@ export const stateColumn: Column<Pick<ListedPort, 'paused' | 'state'>> = {
   name: 'STATE',
   read: ({ paused, state }, now) =>
     state === 'paused' && paused !== null ? `${state} ${age(paused.since, now)}` : state,
-  style: ({ state }) => styles[serviceStates[state]],
+  style: ({ state }) => stateStyles[serviceStates[state]],
 }
-
-/** By how soon to look; see `serviceStates`. */
-const styles: readonly (Style | undefined)[] = [undefined, 'yellow', 'red', 'red']
 
 const routes: Table<'RouteList', ListedPort> = {
   kind: 'RouteList',
@@ -85,14 +85,14 @@ const routes: Table<'RouteList', ListedPort> = {
     { name: 'PROTOCOL', read: one => one.protocol },
     { name: 'LISTEN', read: one => one.vips.map(({ vip }) => vip).join(',') },
     { name: 'ENDPOINTS', read: endpointsText },
-    { name: 'ACTIVE', read: one => String(one.active) },
-    { name: 'WAITING', read: one => String(waitingOf(one)) },
+    { name: 'ACTIVE', read: one => figureText(one.active) },
+    { name: 'WAITING', read: one => figureText(waitingOf(one)) },
     stateColumn,
     { name: 'FAMILY+', read: one => one.family },
-    { name: 'ACCEPTED+', read: one => String(one.accepted) },
-    { name: 'FAILED+', read: one => String(one.failed) },
-    { name: 'TO-BACKENDS+', read: one => bytesForPeople(one.bytesToBackend) },
-    { name: 'TO-CLIENTS+', read: one => bytesForPeople(one.bytesToClient) },
+    { name: 'ACCEPTED+', read: one => figureText(one.accepted) },
+    { name: 'FAILED+', read: one => figureText(one.failed) },
+    { name: 'TO-BACKENDS+', read: one => figureText(one.bytesToBackend, bytesForPeople) },
+    { name: 'TO-CLIENTS+', read: one => figureText(one.bytesToClient, bytesForPeople) },
     { name: 'OPTIONS+', read: one => optionTexts(one.options).join(' ') || '-' },
   ],
 }
@@ -128,11 +128,11 @@ const services: Table<'ServiceList', ListedPort> = {
       read: one => addressesOf(one).otherAddresses.join(',') || '-',
     },
     { name: 'ENDPOINTS', read: endpointsText },
-    { name: 'ACTIVE', read: one => String(one.active) },
-    { name: 'FAILED', read: one => String(one.failed) },
+    { name: 'ACTIVE', read: one => figureText(one.active) },
+    { name: 'FAILED', read: one => figureText(one.failed) },
     stateColumn,
     { name: 'FAMILY+', read: one => one.family },
-    { name: 'ACCEPTED+', read: one => String(one.accepted) },
+    { name: 'ACCEPTED+', read: one => figureText(one.accepted) },
   ],
 }
 
@@ -160,7 +160,7 @@ const sinceOf = ({ endpoint: { drained, check } }: OwnedEndpoint): string | null
 export const endpointColumns = {
   route: { name: 'ROUTE', read: one => routeName(one.port.servicePort) },
   state: { name: 'STATE', read: one => endpointState(one.endpoint) },
-  active: { name: 'ACTIVE', read: one => String(one.endpoint.active) },
+  active: { name: 'ACTIVE', read: one => figureText(one.endpoint.active) },
 } as const satisfies Readonly<Record<string, Column<OwnedEndpoint>>>
 
 const endpoints: Table<'EndpointList', OwnedEndpoint> = {
@@ -189,7 +189,7 @@ const endpoints: Table<'EndpointList', OwnedEndpoint> = {
         `${weight}${weightSince === null ? '' : ' (by order)'}`,
     },
     endpointColumns.active,
-    { name: 'FAILURES', read: one => String(one.endpoint.failures) },
+    { name: 'FAILURES', read: one => figureText(one.endpoint.failures) },
     {
       name: 'AGE',
       read: (one, now) => {

@@ -20,7 +20,17 @@ import {
   type StatusOf,
   type VipStatus,
 } from '../observe/status.ts'
-import { isUsable } from '../page/service-words.ts'
+import type { Style } from '../page/column.ts'
+import {
+  countStates,
+  headlineOf,
+  isUsable,
+  type Overall,
+  type ServiceState,
+  serviceStates,
+  type StateCounts,
+  triedAllTheSame,
+} from '../page/service-words.ts'
 import { aligned, columnWidths, styled, type Cells, type Cell } from './columns.ts'
 
 /** `usher status`: 0 when Usher answered (healthy or not), 3 when it did not. */
@@ -67,9 +77,10 @@ const optionsText = ({ options }: PrintedPort): readonly string[] => {
   return given.length === 0 ? [] : [`with ${visible(given.join(', '))}`]
 }
 
-/** Of a ServicePort that is not paused; '' when nobody waits. */
-const waitingText = ({ held, queued, paused }: PrintedPort): string => {
-  if (paused !== null || held + queued === 0) return ''
+/** Of a ServicePort that is not paused; '' when no client waits. */
+const waitingText = (port: PrintedPort): string => {
+  const { held, queued } = waitingOf(port)
+  if (port.paused !== null || held + queued === 0) return ''
   if (held === 0) return `${clientsWait(queued)} for a place`
   return `${clientsWait(held)} for an endpoint${queued === 0 ? '' : `, ${queued} for a place`}`
 }
@@ -80,8 +91,17 @@ const failedText = ({ failed, failedBy }: PrintedPort): string => {
   return `${failed} failed${causes.length === 0 ? '' : ` (${causes.join(', ')})`}`
 }
 
+/** 0 where nothing is counted, and so no client waits. */
+const waitingOf = ({ held, queued }: PrintedPort) => ({
+  held: held ?? 0,
+  queued: queued ?? 0,
+})
+
+/** Of one that is counted. */
 const figures = (port: PrintedPort): string => {
-  const { queued, held, paused, holdRefused } = port
+  const { queued, held } = waitingOf(port)
+  const { paused } = port
+  const holdRefused = port.holdRefused ?? 0
   return [
     `${port.active} active`,
     `${port.accepted} accepted`,
@@ -90,10 +110,10 @@ const figures = (port: PrintedPort): string => {
     held > 0 && paused === null ? `${held} waiting for an endpoint` : '',
     holdRefused > 0 ? `${holdRefused} refused as too many were waiting` : '',
     port.protocol === 'TCP'
-      ? count(port.retries, 'retry', 'retries')
-      : count(port.datagrams, 'datagram'),
-    `${bytesForPeople(port.bytesToBackend)} to backends`,
-    `${bytesForPeople(port.bytesToClient)} to clients`,
+      ? count(port.retries ?? 0, 'retry', 'retries')
+      : count(port.datagrams ?? 0, 'datagram'),
+    `${bytesForPeople(port.bytesToBackend ?? 0)} to backends`,
+    `${bytesForPeople(port.bytesToClient ?? 0)} to clients`,
     ...sticky(port),
   ]
     .filter(Boolean)
@@ -113,7 +133,7 @@ const ranges = (cidrs: readonly string[]): string =>
 /** In words; '' when it is not paused. */
 const pausedText = ({ paused, held }: PrintedPort, now: number): string => {
   if (paused === null) return ''
-  return `paused for ${timesText(paused, 'it is resumed', now)}; ${clientsWait(held)}`
+  return `paused for ${timesText(paused, 'it is resumed', now)}; ${clientsWait(held ?? 0)}`
 }
 
 const timesText = (
@@ -143,7 +163,11 @@ const drainTexts = ({ endpoints }: PrintedPort, now: number): readonly string[] 
 const unserved = (port: PrintedPort): string => {
   const { endpoints, verdicts, paused, holdMs } = port
   if (paused !== null) return ''
-  if (endpoints.some(isUsable)) return ''
+  if (endpoints.some(one => one.eligible && one.drained === null)) {
+    return endpoints.some(isUsable)
+      ? ''
+      : '-> no endpoint is up: those that are down are tried all the same'
+  }
   const clients =
     holdMs > 0 ? `clients wait for up to ${forPeople(holdMs)}` : 'clients are refused'
   if (endpoints.length === 0) return `-> no endpoints: ${clients}`
@@ -211,6 +235,24 @@ const nodeRow = (node: Printed['node']): Cells[] => {
   return node.notEligible === '' ? [row] : [row, ['', red(node.notEligible)]]
 }
 
+export const overallOf = (document: StatusOf<unknown>): Overall => ({
+  draining: document.draining,
+  unhealthy: document.healthy
+    ? []
+    : document.unhealthy.length > 0
+      ? document.unhealthy
+      : ['no reason given'],
+  sourceError: document.source.error,
+  problemCount: document.problems.length,
+})
+
+const healthCell = (document: Printed): Cell => {
+  const states = countStates(document.servicePorts)
+  const { parts, severity } = headlineOf(overallOf(document), states)
+  if (severity === 0) return { text: 'ok', style: 'green' }
+  return { text: parts.join(', '), style: severity >= 3 ? 'red' : 'yellow' }
+}
+
 /** `key   value` lines at the top. */
 const header = (document: Printed, now: number, colour: boolean): string[] => {
   const { node, source, fds } = document
@@ -224,9 +266,7 @@ const header = (document: Printed, now: number, colour: boolean): string[] => {
       'usher',
       `${document.version}, ${document.mode}, up ${up} (since ${document.startedAt})`,
     ],
-    document.healthy
-      ? ['health', { text: 'ok', style: 'green' }]
-      : ['health', red(`red: ${document.unhealthy.join('; ') || 'no reason given'}`)],
+    ['health', healthCell(document)],
     ...nodeRow(node),
     ['source', `${source.name}, ${source.synced ? read : `not synced, ${read}`}`],
   ]
@@ -254,12 +294,7 @@ const header = (document: Printed, now: number, colour: boolean): string[] => {
 
 const footer = (document: Printed, now: number, colour: boolean): string[] => {
   const { servicePorts, problems } = document
-  let active = 0
-  let idle = 0
-  for (const port of servicePorts) {
-    active += port.active
-    if (unserved(port) !== '') idle++
-  }
+  const active = servicePorts.reduce((sum, port) => sum + (port.active ?? 0), 0)
   const lines = problems.map(({ object, field, message }) =>
     styled(
       `problem: ${visible(`${object}${field === '' ? '' : ` ${field}`}: ${message}`)}`,
@@ -275,12 +310,19 @@ const footer = (document: Printed, now: number, colour: boolean): string[] => {
   const areRoutes = servicePorts.some(port => !isOfService(port))
   const totals = [
     count(servicePorts.length, areRoutes ? 'route' : 'ServicePort'),
-    `${idle} without usable endpoints`,
+    ...statesTexts(countStates(servicePorts)),
     ...(hasRelay(document) ? [`${active} active`] : []),
     count(problems.length, 'problem'),
   ]
   return ['', ...lines, visible(totals.join(', '))]
 }
+
+/** `8 ok`, `1 failing`, ... */
+const statesTexts = (states: StateCounts): readonly string[] =>
+  (Object.keys(serviceStates) as ServiceState[]).flatMap(state => {
+    const number = states.get(state) ?? 0
+    return number === 0 ? [] : [`${number} ${state}`]
+  })
 
 /**
  * The status as text for people, in pieces of a few lines: trouble is in the header and
@@ -330,9 +372,11 @@ const portLines = (
   // A route may have addresses of both.
   const family = port.vips[0]?.kind === 'Route' ? '' : ` ${port.family}`
   const title = visible(`${port.servicePort} ${port.protocol}${family}`)
+  const { state, reason } = port
+  const why = reason === '' ? state : `${state}: ${reason}`
   const lines = [
     '',
-    styled(title, 'bold', colour),
+    `${styled(title, 'bold', colour)}  ${styled(visible(why), stateStyles[serviceStates[state]], colour)}`,
     ...trafficTexts(port, counted).map(text => `  ${visible(text)}`),
     ...optionsText(port).map(text => `  ${text}`),
     ...(port.sourceRanges === null ? [] : [`  ${ranges(port.sourceRanges)}`]),
@@ -347,6 +391,14 @@ const portLines = (
     lines.push(`  ${styled(`last error: ${visible(port.lastError)}`, 'red', colour)}`)
   return lines
 }
+
+/** By how soon to look; see `serviceStates`. */
+export const stateStyles: readonly (Style | undefined)[] = [
+  undefined,
+  'yellow',
+  'yellow',
+  'red',
+]
 
 const red = (text: string): Cell => ({ text, style: 'red' })
 const yellow = (text: string): Cell => ({ text, style: 'yellow' })
@@ -388,7 +440,7 @@ const usage = (endpoint: EndpointRun): string | Cell => {
   if (drained !== null) return yellow('drained by order')
   if (check?.up === false) {
     const found = check.since === null ? 'not checked yet' : 'down'
-    return yellow(`${found}, ${eligible ? 'tried as all are' : 'unused'}`)
+    return yellow(`${found}, ${eligible ? triedAllTheSame : 'unused'}`)
   }
   if (!eligible)
     return yellow(
@@ -399,7 +451,7 @@ const usage = (endpoint: EndpointRun): string | Cell => {
     .map(name => clientNames.get(name) ?? name)
     .join(' and ')
   const text = clients === 'all' ? state : `${state} for ${who}`
-  return resting ? yellow(`${text}, resting after a failure`) : text
+  return resting ? yellow(`${text}, cooling down after a failure`) : text
 }
 
 /** What its check says, when there is something to say. */
@@ -449,8 +501,8 @@ const endpointRow = (endpoint: EndpointRun, counted: boolean, now: number): Cell
     usage(endpoint),
     ...(counted
       ? [
-          `${active} active`,
-          failures === 0 ? '0 failures' : red(count(failures, 'failure')),
+          `${active ?? 0} active`,
+          failures ? red(count(failures, 'failure')) : '0 failures',
         ]
       : []),
     ...(weightSince === null ? [] : [yellow(`weight ${weight} by order`)]),

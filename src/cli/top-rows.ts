@@ -4,7 +4,11 @@ import type { Column } from '../page/column.ts'
 import { perSecond } from '../page/format.ts'
 import {
   countsOf,
+  countStates,
   endpointsText,
+  type Figure,
+  figureText,
+  headlineOf,
   identity,
   type Rates,
   ratesOf,
@@ -17,7 +21,8 @@ import {
   ownedEndpoints,
   stateColumn,
 } from './listings.ts'
-import { bytesForPeople } from './io.ts'
+import { bytesForPeople, count } from './io.ts'
+import { overallOf } from './status.ts'
 
 // What `usher top` shows: pure, from two looks at the status.
 
@@ -60,25 +65,29 @@ const tableOf = <T>(
   return [columns.map(({ name }) => name), ...all.map(one => rowOf(columns, one, now))]
 }
 
-const failedColumn = <T>(read: (one: T) => number): Column<T> => ({
+const failedColumn = <T>(read: (one: T) => Figure): Column<T> => ({
   name: 'FAILED/S',
-  read: one => perSecond(read(one)),
-  style: one => (read(one) > 0 ? 'red' : undefined),
+  read: one => figureText(read(one), perSecond),
+  style: one => ((read(one) ?? 0) > 0 ? 'red' : undefined),
 })
+
+/** Of what is counted. */
+const rateOf = ({ active, rates }: RatedPort, field: keyof Rates): Figure =>
+  active === null ? null : rates[field]
 
 const bytesColumn = (name: string, field: keyof Rates): Column<RatedPort> => ({
   name,
-  read: ({ rates }) => bytesForPeople(Math.round(rates[field])),
+  read: one => figureText(rateOf(one, field), rate => bytesForPeople(Math.round(rate))),
 })
 
 const serviceColumns: readonly Column<RatedPort>[] = [
   { name: 'NAME', read: one => one.name },
   { name: 'PROTOCOL', read: one => one.protocol },
   { name: 'ENDPOINTS', read: endpointsText },
-  { name: 'ACTIVE', read: one => String(one.active) },
-  { name: 'NEW/S', read: ({ rates }) => perSecond(rates.accepted) },
-  failedColumn(({ rates }) => rates.failed),
-  { name: 'RETRIES/S', read: ({ rates }) => perSecond(rates.retries) },
+  { name: 'ACTIVE', read: one => figureText(one.active) },
+  { name: 'NEW/S', read: one => figureText(rateOf(one, 'accepted'), perSecond) },
+  failedColumn(one => rateOf(one, 'failed')),
+  { name: 'RETRIES/S', read: one => figureText(rateOf(one, 'retries'), perSecond) },
   bytesColumn('TO-BACKENDS/S', 'bytesToBackend'),
   bytesColumn('TO-CLIENTS/S', 'bytesToClient'),
   stateColumn,
@@ -94,7 +103,7 @@ const most =
 
 const orders: Readonly<Record<Sorting, Order>> = {
   new: most(({ rates }) => rates.accepted),
-  active: most(({ active }) => active),
+  active: most(({ active }) => active ?? 0),
   failed: most(({ rates }) => rates.failed),
   retries: most(({ rates }) => rates.retries),
   bytes: most(({ rates }) => rates.bytesToBackend + rates.bytesToClient),
@@ -114,13 +123,13 @@ export const endpointRows = ({ before, after, seconds }: Snapshots): readonly Ce
   const rated: RatedEndpoint[] = []
   for (const one of after.flatMap(endpointsOf)) {
     const { failures } = one.endpoint
-    const more = failures - (was.get(endpointKey(one)) ?? failures)
+    const more = (failures ?? 0) - (was.get(endpointKey(one)) ?? failures ?? 0)
     rated.push({ ...one, failed: Math.max(0, more) / seconds })
   }
   const sorted = rated.toSorted(
     (a, b) =>
       b.failed - a.failed ||
-      b.endpoint.active - a.endpoint.active ||
+      (b.endpoint.active ?? 0) - (a.endpoint.active ?? 0) ||
       (endpointKey(a) < endpointKey(b) ? -1 : 1),
   )
   return tableOf(ratedColumns, sorted)
@@ -131,7 +140,7 @@ const ratedColumns: readonly Column<RatedEndpoint>[] = [
   endpointColumns.route,
   endpointColumns.state,
   endpointColumns.active,
-  failedColumn(one => one.failed),
+  failedColumn(one => (one.endpoint.failures === null ? null : one.failed)),
   { name: 'WEIGHT', read: one => String(one.endpoint.weight) },
 ]
 
@@ -142,15 +151,9 @@ const endpointKey = ({ name, port }: OwnedEndpoint): string =>
   `${name} ${port.servicePort} ${port.protocol}`
 
 /** One line above the table. */
-export const headLine = ({
-  healthy,
-  draining,
-  problems,
-  servicePorts,
-  mode,
-}: StatusOf<TopPort>): string => {
-  const active = servicePorts.reduce((sum, port) => sum + port.active, 0)
-  const state = draining ? 'draining' : healthy ? 'healthy' : 'NOT HEALTHY'
-  const more = problems.length === 0 ? '' : `, ${problems.length} problems (usher status)`
-  return `${state}, ${mode} mode, ${servicePorts.length} ports, ${active} connections${more}`
+export const headLine = (status: StatusOf<TopPort>): string => {
+  const { servicePorts, mode } = status
+  const active = servicePorts.reduce((sum, port) => sum + (port.active ?? 0), 0)
+  const { parts } = headlineOf(overallOf(status), countStates(servicePorts))
+  return `Usher ${parts.join(' · ')}; ${mode} mode, ${count(servicePorts.length, 'port')}, ${count(active, 'connection')}`
 }

@@ -302,8 +302,8 @@ interface Figures {
 }
 
 export const figuresOf = ({ servicePorts }: StatusDocument): Figures => {
-  const sum = (of: (one: (typeof servicePorts)[number]) => number): number =>
-    servicePorts.reduce((total, one) => total + of(one), 0)
+  const sum = (of: (one: (typeof servicePorts)[number]) => number | null): number =>
+    servicePorts.reduce((total, one) => total + (of(one) ?? 0), 0)
   return {
     accepted: sum(one => (one.protocol === 'TCP' ? one.accepted : 0)),
     active: sum(one => one.active),

@@ -79,7 +79,7 @@ export const flaky = async (stage: Stage): Promise<Section> => {
   const target = targetOf(stage, 'flaky')
   const retries = async (): Promise<number> => {
     await stage.look()
-    return servicePortOf(stage, 'flaky', 'TCP').retries
+    return servicePortOf(stage, 'flaky', 'TCP').retries ?? 0
   }
   const before = await retries()
   const counted = await askTogether(requests, () => askHttp(target))

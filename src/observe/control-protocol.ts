@@ -170,6 +170,8 @@ const explainedEndpoint = v.object({
   drained: v.nullable(v.object({ since: text, until: time })),
   /** What its check says; null: it has none. */
   check: v.nullable(text),
+  /** Its check finds it down; where it serves all the same, no other is up. */
+  isDown: v.boolean(),
 })
 
 /** What a client would meet in one worker of the relay. */

@@ -50,6 +50,7 @@ const join = (a: ListenerStats, b: ListenerStats): ListenerStats => ({
   endpoints: joinEndpoints([...a.endpoints, ...b.endpoints]),
   counters: addCounters(a.counters, b.counters),
   lastError: a.lastError || b.lastError,
+  failing: a.failing || b.failing,
   wanted: a.wanted || b.wanted,
 })
 

@@ -17,7 +17,7 @@ import {
 } from './exposition.ts'
 import type { Probe, ProbeCounts, Tally } from './probe-counts.ts'
 import type { ChangeCount, SyncMetrics } from './sync-metrics.ts'
-import { bindText, type CheckOf } from './port-view.ts'
+import { bindText, type ChecksOf } from './port-view.ts'
 
 /*
  * The table of all metrics, by what they are read from, in the order of /metrics. Three
@@ -314,25 +314,28 @@ export const sourceTable: Table<SourceReadings> = [
 
 interface CheckReadings {
   readonly snapshots: readonly Snapshot[]
-  readonly checkOf: CheckOf
+  readonly checksOf: ChecksOf
 }
 
 export const checkTable: readonly Metric<CheckReadings>[] = [
   gauge(
     'usher_endpoint_up',
     '1 for each endpoint that its check finds up, 0 for one that is down; no line for endpoints without a check.',
-    ({ snapshots, checkOf }) =>
+    ({ snapshots, checksOf }) =>
       snapshots.flatMap(({ servicePorts }) =>
-        [...servicePorts.values()].flatMap(port => checkSamples(port, checkOf)),
+        [...servicePorts.values()].flatMap(port => checkSamples(port, checksOf)),
       ),
     ['service_port', 'protocol', 'endpoint'],
   ),
 ]
 
-const checkSamples = (servicePort: ServicePort, checkOf: CheckOf): Sample[] =>
-  servicePort.endpoints.flatMap((endpoint): Sample[] => {
+const checkSamples = (servicePort: ServicePort, checksOf: ChecksOf): Sample[] => {
+  const checkOf = checksOf(servicePort)
+  if (checkOf === undefined) return []
+  return servicePort.endpoints.flatMap((endpoint): Sample[] => {
     const key = bindText(endpoint)
-    const health = checkOf(servicePort, key)
+    const health = checkOf(key)
     if (health === undefined) return []
     return [[[servicePort.name, servicePort.protocol, key], health.up ? 1 : 0]]
   })
+}

@@ -29,8 +29,10 @@ import type { EndpointStatus, ServicePortStatus, VipStatus } from './status.ts'
  * /status and the commands that ask for it, and for the live page.
  */
 
-/** What checks say of an endpoint (`ip:port`); undefined when it is not checked. */
-export type CheckOf = (servicePort: ServicePort, endpoint: string) => Health | undefined
+/** What checks say of a ServicePort's endpoints (`ip:port`), of each that is checked; undefined when none is. */
+export type ChecksOf = (
+  servicePort: ServicePort,
+) => ((endpoint: string) => Health | undefined) | undefined
 
 export interface PortView {
   readonly servicePort: ServicePort
@@ -38,7 +40,9 @@ export interface PortView {
   /** Of its listeners together; undefined where no relay has one. */
   readonly listener: ListenerStats | undefined
   readonly orders: readonly StandingOrder[]
-  readonly checkOf: CheckOf
+  readonly checkOf: ReturnType<ChecksOf>
+  /** Worked out once, when it is asked for. */
+  readonly condition: Condition
 }
 
 export interface ViewInput {
@@ -47,7 +51,7 @@ export interface ViewInput {
   readonly stats: { readonly listeners: Iterable<ListenerStats> }
   /** What operators have ordered. */
   readonly orders: readonly StandingOrder[]
-  readonly checkOf: CheckOf
+  readonly checksOf: ChecksOf
 }
 
 /** The same as `portViews`, to be gone through at the pace of `forEachYielding`. */
@@ -61,7 +65,7 @@ export const portViewsInTurn = async (input: ViewInput): Promise<Iterable<PortVi
 
 /** Each ServicePort, in the order of the snapshots. */
 export function* portViews(
-  { snapshots, placements, stats, orders, checkOf }: ViewInput,
+  { snapshots, placements, stats, orders, checksOf }: ViewInput,
   listeners: ReadonlyMap<string, ListenerStats> = new Map(
     Array.from(stats.listeners, listener => [listener.id, listener]),
   ),
@@ -73,14 +77,21 @@ export function* portViews(
   for (const { servicePorts } of snapshots)
     for (const servicePort of servicePorts.values()) {
       const placed = placedOf(servicePort, byKey[servicePort.family])
-      yield {
+      const parts: PortParts = {
         servicePort,
         vips: vipsOf(servicePort, placed),
         listener: joinListeners(
           placed.map(({ listenerId }) => listeners.get(listenerId)).filter(isThere),
         ),
         orders: ordered.get(servicePort.name) ?? noOrders,
-        checkOf,
+        checkOf: checksOf(servicePort),
+      }
+      let condition: Condition | undefined
+      yield {
+        ...parts,
+        get condition() {
+          return (condition ??= conditionOf(parts))
+        },
       }
     }
 }
@@ -140,9 +151,9 @@ export const portFields: PortFields = {
   }),
   sourceRanges: ({ servicePort }) => servicePort.sourceRanges ?? null,
   vips: ({ vips, listener }) => vips.map(vip => vipStatus(vip, listener?.binds ?? [])),
-  state: view => stateOf(view)[0],
-  reason: view => reasonOf(view, missingEndpoints(view)),
-  endpointCounts: view => countEndpoints(view),
+  state: view => view.condition.state,
+  reason: view => view.condition.reason,
+  endpointCounts: view => view.condition.endpointCounts,
   options: ({ servicePort }) => optionsInForce(servicePort),
   holdMs: ({ servicePort: { protocol, retry } }) =>
     protocol === 'TCP' ? (retry?.holdMs ?? 0) : 0,
@@ -150,19 +161,22 @@ export const portFields: PortFields = {
     const pause = pauseOf(view)
     return pause === undefined ? null : timesOf(pause)
   },
-  active: ({ listener }) => listener?.counters.active ?? 0,
-  accepted: ({ listener }) => listener?.counters.accepted ?? 0,
-  failed: view => Object.values(failuresOf(view)).reduce((sum, times) => sum + times, 0),
+  active: ({ listener }) => listener?.counters.active ?? null,
+  accepted: ({ listener }) => listener?.counters.accepted ?? null,
+  failed: view =>
+    view.listener === undefined
+      ? null
+      : Object.values(failuresOf(view)).reduce((sum, times) => sum + times, 0),
   failedBy: view => failuresOf(view),
-  retries: ({ listener }) => listener?.counters.dialRetries ?? 0,
-  held: ({ listener }) => listener?.counters.held ?? 0,
-  holdRefused: ({ listener }) => listener?.counters.holdRefused ?? 0,
-  queued: ({ listener }) => listener?.counters.queued ?? 0,
-  bytesToBackend: ({ listener }) => listener?.counters.bytesToBackend ?? 0,
-  bytesToClient: ({ listener }) => listener?.counters.bytesToClient ?? 0,
+  retries: ({ listener }) => listener?.counters.dialRetries ?? null,
+  held: ({ listener }) => listener?.counters.held ?? null,
+  holdRefused: ({ listener }) => listener?.counters.holdRefused ?? null,
+  queued: ({ listener }) => listener?.counters.queued ?? null,
+  bytesToBackend: ({ listener }) => listener?.counters.bytesToBackend ?? null,
+  bytesToClient: ({ listener }) => listener?.counters.bytesToClient ?? null,
   datagrams: ({ listener }) =>
     listener === undefined
-      ? 0
+      ? null
       : listener.counters.datagramsToBackend + listener.counters.datagramsToClient,
   lastError: ({ listener }) => listener?.lastError ?? '',
   endpoints: view => endpointStatuses(view),
@@ -176,102 +190,110 @@ const failuresOf = ({ listener }: PortView): Record<string, number> =>
     ),
   )
 
-const pauseOf = ({ servicePort, orders }: PortView): StandingOrder | undefined =>
+const pauseOf = ({ servicePort, orders }: PortParts): StandingOrder | undefined =>
   servicePort.protocol === 'TCP' ? orders.find(({ kind }) => kind === 'pause') : undefined
 
-/** Those that get new connections. */
-const usableEndpoints = ({
-  servicePort: { reachable },
-  orders,
-}: PortView): readonly Endpoint[] => {
-  const drained = new Set(
-    orders.flatMap(({ kind, endpoint }) => (kind === 'drain' ? [endpoint] : [])),
-  )
-  return drained.size === 0
-    ? reachable
-    : reachable.filter(endpoint => !drained.has(bindText(endpoint)))
-}
-
-const countEndpoints = (view: PortView) => ({
-  usable: usableEndpoints(view).length,
-  all: view.servicePort.endpoints.length,
-})
+type PortParts = Omit<PortView, 'condition'>
 
 type Reasoned = readonly [state: ServiceState, reason: string]
 
 /** How it is as a whole; why endpoints are missing stands elsewhere. */
-const stateOf = (view: PortView): Reasoned => {
+const stateOf = (view: PortParts, condition: EndpointsCondition): Reasoned => {
+  const { servicePort, listener } = view
   const vip = vipTrouble(view)
-  if (vip?.[0] === 'not listening') return vip
+  if (vip?.[0] === 'failing') return vip
   if (pauseOf(view)) return ['paused', 'by order: new clients wait']
-  const usable = usableEndpoints(view)
-  if (usable.length === 0)
-    return [view.servicePort.endpoints.length === 0 ? 'no endpoints' : 'none usable', '']
-  return vip ?? [allRest(usable, view) ? 'failing' : 'ok', '']
+  if (servicePort.endpoints.length === 0) return ['no endpoints', '']
+  const { usable, resting, missing, drained } = condition
+  if (usable === 0) return ['down', '']
+  if (listener?.failing === true)
+    return ['failing', `the last client was not served: ${listener.lastError}`]
+  if (resting === usable) return ['failing', '']
+  if (missing + resting > 0) return ['degraded', vip?.[1] ?? '']
+  return vip ?? [drained > 0 ? 'draining' : 'ok', '']
 }
 
 /** The worst of its VIPs; undefined when all is well. */
-const vipTrouble = ({ vips, listener }: PortView): Reasoned | undefined => {
+const vipTrouble = ({ vips, listener }: PortParts): Reasoned | undefined => {
   for (const bind of listener?.binds ?? [])
     if (bind.state === 'failed')
-      return ['not listening', `${bindText(bind.bind)}: ${bind.error}`]
+      return ['failing', `${bindText(bind.bind)} can’t be listened on: ${bind.error}`]
   for (const { vip, capture, reason } of vips)
-    if (capture === 'not captured') return ['not captured', `${vipText(vip)}: ${reason}`]
+    if (capture === 'not captured')
+      return ['degraded', `${vipText(vip)} is not served: ${reason}`]
   return listener?.binds.some(({ state }) => state === 'binding')
-    ? ['starting', '']
+    ? ['degraded', 'it is not listened on yet']
     : undefined
 }
 
-/** Each has failed a moment ago. One that rests is in use, or a row would flicker with each rest. */
-const allRest = (some: readonly Endpoint[], { listener }: PortView): boolean => {
-  const resting = new Set(
-    listener?.endpoints.flatMap(one => (one.coolingDown ? [one.key] : [])),
-  )
-  return resting.size > 0 && some.every(endpoint => resting.has(bindText(endpoint)))
-}
-
-/** Why its state is what it is, or why endpoints are missing; '' when all is well. */
-const reasonOf = (view: PortView, { reason }: MissingEndpoints): string =>
-  [stateOf(view)[1], reason].filter(Boolean).join('; ')
-
-interface MissingEndpoints {
-  readonly reason: string
-  /** How many are not in use that should be, by policy and hints. */
+/** What there is to know of its endpoints together. */
+interface EndpointsCondition {
+  /** Up, and with new connections of some clients. */
+  readonly usable: number
+  /** Of those: each has failed a moment ago. */
+  readonly resting: number
+  readonly drained: number
+  /** Not in use though they should be, by policy and hints. */
   readonly missing: number
+  /** Why endpoints are missing; '' where none is. */
+  readonly reason: string
 }
 
 /** Named; of more there is the number. */
 const mostNamed = 2
 
-/** Looks closer only where an endpoint is missing. */
-const missingEndpoints = (view: PortView): MissingEndpoints => {
-  if (isPlain(view)) return { reason: '', missing: 0 }
+/** Looks closer only where there is something to say of an endpoint. */
+const endpointsCondition = (view: PortParts): EndpointsCondition => {
+  const found = { usable: 0, resting: 0, drained: 0, missing: 0, unused: 0 }
+  if (isPlain(view))
+    return { ...found, usable: view.servicePort.endpoints.length, reason: '' }
   const named: string[] = []
-  let [missing, unused, more] = [0, 0, 0]
+  let more = 0
   for (const { keys, condition } of runsOf(view)) {
     const state = endpointState(condition)
-    const isMissing = !isUsable(condition) && state !== 'unused'
-    if (isMissing) missing += keys.length
-    if (state === 'unused') unused += keys.length
-    if (!isMissing && !condition.resting) continue
+    const count = keys.length
+    if (isUsable(condition)) found.usable += count
+    if (state === 'cooling down') found.resting += count
+    else if (state === 'drained') found.drained += count
+    else if (state === 'unused') found.unused += count
+    else if (!isUsable(condition)) found.missing += count
+    if (state === 'unused' || state === 'ready' || state === 'terminating') continue
     const some = keys.slice(0, mostNamed - named.length)
     for (const key of some)
       named.push([key, state, unusedReason(condition)].filter(Boolean).join(' '))
-    more += keys.length - some.length
+    more += count - some.length
   }
   const reason = [
     ...named,
     ...(more > 0 ? [`${more} more`] : []),
-    ...(unused > 0 ? [`${unused} unused by policy or hints`] : []),
+    ...(found.unused > 0 ? [`${found.unused} unused by policy or hints`] : []),
   ].join(', ')
-  return { reason, missing }
+  return { ...found, reason }
 }
 
 /** Whether all its endpoints are in use: there is nothing to say of any. */
-const isPlain = ({ servicePort, listener, orders }: PortView): boolean =>
+const isPlain = ({ servicePort, listener, orders, checkOf }: PortParts): boolean =>
   servicePort.reachable.length === servicePort.endpoints.length &&
   orders.length === 0 &&
+  checkOf === undefined &&
   listener?.endpoints.some(({ coolingDown }) => coolingDown) !== true
+
+/** Its state in one word, why it is so or why endpoints are missing, and how many are in use. */
+export interface Condition {
+  readonly state: ServiceState
+  readonly reason: string
+  readonly endpointCounts: { readonly usable: number; readonly all: number }
+}
+
+const conditionOf = (view: PortParts): Condition => {
+  const endpoints = endpointsCondition(view)
+  const [state, reason] = stateOf(view, endpoints)
+  return {
+    state,
+    reason: [reason, endpoints.reason].filter(Boolean).join('; '),
+    endpointCounts: { usable: endpoints.usable, all: view.servicePort.endpoints.length },
+  }
+}
 
 /** Named in a row of the page; of more there is the number. */
 const mostVips = 3
@@ -281,20 +303,16 @@ export const rowOf = (view: PortView): ShownRow => {
   const { name, protocol, family, vips } = view.servicePort
   const addresses = vips.slice(0, mostVips).map(vipText)
   const more = vips.length - addresses.length
-  const found = missingEndpoints(view)
   return {
     servicePort: name,
     protocol,
     family,
     addresses: `${addresses.join(' ')}${more > 0 ? ` +${more}` : ''}`,
-    state: stateOf(view)[0],
-    reason: reasonOf(view, found),
-    endpointCounts: countEndpoints(view),
-    missing: found.missing,
+    ...view.condition,
   }
 }
 
-/** What `rowOf` goes by: the same of these objects is the same row. Empty where checks are asked, which may change by themselves. */
+/** What `rowOf` goes by: the same of these objects is the same row. Empty where that says nothing: checks change by themselves. */
 export const partsOf = (view: PortView): readonly unknown[] => {
   const { servicePort, vips, listener, orders } = view
   return isPlain(view) ? [servicePort, vips, listener, orders] : []
@@ -370,7 +388,7 @@ interface Run {
 }
 
 /** Its endpoints. Of 100 000 most have nothing to tell but where they are: what is said of them is made once for all alike. */
-const runsOf = ({ servicePort, listener, orders, checkOf }: PortView): readonly Run[] => {
+const runsOf = ({ servicePort, listener, orders, checkOf }: PortParts): readonly Run[] => {
   const ordered = new Map(orders.map(order => [`${order.kind} ${order.endpoint}`, order]))
   const living = new Map(
     listener?.endpoints.filter(isUsed).map(stats => [stats.key, stats]),
@@ -383,11 +401,11 @@ const runsOf = ({ servicePort, listener, orders, checkOf }: PortView): readonly 
       state: sourceState(endpoint),
       eligible: isReachable(endpoint),
       clients: clients(endpoint),
-      active: stats?.active ?? 0,
-      failures: stats?.failures ?? 0,
+      active: listener === undefined ? null : (stats?.active ?? 0),
+      failures: listener === undefined ? null : (stats?.failures ?? 0),
       ...pathStatus(stats),
       resting: stats?.coolingDown ?? false,
-      check: checkStatus(checkOf(servicePort, key)),
+      check: checkStatus(checkOf?.(key)),
       ...orderStatus(
         ordered.get(`drain ${key}`),
         ordered.get(`weight ${key}`),
@@ -408,7 +426,7 @@ const runsOf = ({ servicePort, listener, orders, checkOf }: PortView): readonly 
     const isUnmarked =
       orders.length === 0 &&
       (living.size === 0 || !living.has(key)) &&
-      checkOf(servicePort, key) === undefined
+      checkOf?.(key) === undefined
     if (isUnmarked && last !== undefined && areAlike(last, endpoint))
       runs.at(-1)?.keys.push(key)
     else runs.push({ keys: [key], condition: conditionOf(endpoint, key) })

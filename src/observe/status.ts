@@ -9,6 +9,8 @@ import type { DeepReadonly } from '../util/deep-readonly.ts'
 
 const text = v.string()
 const number = v.number()
+/** null where the kernel carries the connections, and nothing counts them. */
+const figure = v.nullable(number)
 /** null where there is none. */
 const optional = <S extends v.GenericSchema>(schema: S) =>
   v.optional(v.nullable(schema), null)
@@ -63,8 +65,8 @@ const endpoint = v.object({
    * node itself (`node`), joined with `+`.
    */
   clients: v.optional(text, 'all'),
-  active: number,
-  failures: number,
+  active: figure,
+  failures: figure,
   /** Smoothed round-trip time of a connection to it, where the relay can tell. */
   rttMs: v.optional(number),
   /** Segments that were sent again, on the connections that were asked. */
@@ -116,7 +118,7 @@ const servicePort = v.object({
   /** How it is as a whole, and why that is so, or why endpoints are missing; '' when all is well. */
   state: v.optional(state),
   reason: v.optional(text),
-  /** Of its endpoints those that get new connections of some clients now, and all. */
+  /** Of its endpoints those that are up and get new connections of some clients now, and all. */
   endpointCounts: v.optional(endpointCounts),
   endpoints: v.array(endpoint),
   /** What is in force beyond the spec of a Service, by the names of docs/sidecar-options.md. */
@@ -125,21 +127,21 @@ const servicePort = v.object({
   paused: optional(v.object(times)),
   /** How long a TCP client waits for an endpoint when there is none; 0: it is refused. */
   holdMs: v.optional(number, 0),
-  active: number,
-  accepted: number,
+  active: figure,
+  accepted: figure,
   /** Connections that ended in a failure, those ended by their clients apart. */
-  failed: number,
+  failed: figure,
   /** The same by cause; see docs/architecture.md. */
   failedBy: v.optional(v.record(text, number), {}),
-  retries: number,
+  retries: figure,
   /** Clients that wait now for an endpoint or the end of a pause, and those refused because too many did. */
-  held: v.optional(number, 0),
-  holdRefused: v.optional(number, 0),
-  queued: v.optional(number, 0),
-  bytesToBackend: number,
-  bytesToClient: number,
+  held: v.optional(figure, 0),
+  holdRefused: v.optional(figure, 0),
+  queued: v.optional(figure, 0),
+  bytesToBackend: figure,
+  bytesToClient: figure,
   /** Both directions; 0 for TCP. */
-  datagrams: number,
+  datagrams: figure,
   lastError: text,
 })
 
@@ -287,7 +289,10 @@ export const endpointsShape = v.object({
 
 /** What `usher status` prints. */
 export const printedShape = v.object({
-  ...v.omit(servicePort, ['endpointCounts', 'state', 'reason']).entries,
+  ...servicePort.entries,
+  state,
+  reason: text,
+  endpointCounts,
   endpoints: v.array(endpointRun),
 })
 

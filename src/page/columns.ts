@@ -4,7 +4,6 @@ import {
   endpointsText,
   type Rates,
   routeName,
-  type ServiceState,
   serviceStates,
 } from './service-words.ts'
 import type { Row } from './store.ts'
@@ -53,6 +52,9 @@ const bytesColumn = (
     rate => bytesForPeople(Math.round(rate)),
   )
 
+/** See `serviceStates`. */
+export const troubleOf = ({ state }: Row): number => serviceStates[state]
+
 export const columns: readonly ServiceColumn[] = [
   {
     id: 'name',
@@ -76,18 +78,17 @@ export const columns: readonly ServiceColumn[] = [
     id: 'state',
     name: 'State',
     first: 'descending',
-    read: (row, now) => stateNow(row, now),
-    style: (row, now) => (troubleOf(row, now) >= 2 ? 'red' : undefined),
-    key: (row, now) => troubleOf(row, now),
+    read: ({ state }) => state,
+    style: row => (troubleOf(row) >= 3 ? 'red' : undefined),
+    key: troubleOf,
   },
   {
     id: 'endpoints',
     name: 'Endpoints',
-    help: 'in use, of all, and why others are not; one that rests for a while after a failure is in use',
+    help: 'up and in use, of all, and why others are not; one that cools down after a failure is in use',
     first: 'ascending',
     read: endpointsText,
     more: ({ reason }) => reason,
-    style: ({ missing }) => (missing > 0 ? 'red' : undefined),
     key: ({ endpointCounts: { usable, all } }) => (all === 0 ? 0 : usable / all),
   },
   figureColumn(
@@ -152,19 +153,3 @@ export const sorted = (
   })
   return keyed.map(({ row }) => row)
 }
-
-/** Milliseconds for which a failure colours its row. */
-const shownMs = 10_000
-
-/** `now`: `Tick.at` of the last look. */
-const isFailing = ({ failedAt }: Row, now: number): boolean =>
-  failedAt !== undefined && now - failedAt < shownMs
-
-/** See `serviceStates`. */
-export const troubleOf = (row: Row, now: number): number => {
-  if (isFailing(row, now)) return serviceStates.failing
-  return serviceStates[row.state] || (row.missing > 0 ? 1 : 0)
-}
-
-const stateNow = (row: Row, now: number): ServiceState =>
-  row.state === 'ok' && isFailing(row, now) ? 'failing' : row.state

@@ -1,14 +1,23 @@
 import { byId, el, setAttribute, setText } from './dom.ts'
 import { bytesForPeople, count, forPeople, lastReadText } from './format.ts'
+import { headlineOf, type StateCounts } from './service-words.ts'
 import type { Head, Tick } from './wire.ts'
 
 /** The sentence at the top, and when the source was read last. `lost`: why there is no news. */
-export const showHead = (head: Head, tick: Tick, lost: string): void => {
-  const { verdict, why, about, source } = head
-  const reasons = why.length === 0 ? '' : `: ${why.join('; ')}`
+export const showHead = (
+  head: Head,
+  tick: Tick,
+  states: StateCounts,
+  lost: string,
+): void => {
+  const { draining, unhealthy, about, source, problemCount } = head
+  const overall = { draining, unhealthy, sourceError: source.error, problemCount }
+  const { parts, severity } = headlineOf(overall, states)
   const health = byId('health')
-  setText(health, lost === '' ? `${verdict}${reasons}. ${about}.` : lost)
-  setAttribute(health, 'class', lost !== '' || verdict !== 'Healthy' ? 'trouble' : '')
+  const isTrouble = lost !== '' || severity >= 3
+  setText(health, lost === '' ? `Usher ${parts.join(' · ')}` : lost)
+  setAttribute(health, 'class', isTrouble ? 'trouble' : severity > 0 ? 'warning' : '')
+  setText(byId('about'), about)
   const lastRead = lastReadText(source.name, tick.heardAt, tick.now)
   const lastReadElement = byId('heard')
   setText(
@@ -16,7 +25,7 @@ export const showHead = (head: Head, tick: Tick, lost: string): void => {
     source.error === '' ? lastRead : `${lastRead}, and not since: ${source.error}`,
   )
   setAttribute(lastReadElement, 'class', source.error === '' ? '' : 'trouble')
-  document.title = `${verdict === 'Healthy' && lost === '' ? '' : '● '}Usher`
+  document.title = `${isTrouble ? '● ' : ''}Usher`
 }
 
 export const showProblems = ({ problems, problemCount }: Head): void => {

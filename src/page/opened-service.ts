@@ -221,7 +221,7 @@ const endpointColumns: readonly Column<EndpointRow>[] = [
 
 /** Rests come and go, and rows must not grow and shrink with them; the last error says why. */
 const stateReason = (endpoint: ShownEndpoint, now: number): string =>
-  endpointState(endpoint) === 'resting'
+  endpointState(endpoint) === 'cooling down'
     ? ''
     : [unusedReason(endpoint), timesOf(endpoint, now)].filter(Boolean).join(', ')
 

@@ -3,19 +3,71 @@
 /** States of a Service, and how soon to look: 3 clients suffer, 2 they would, 1 worth knowing, 0 all is well. */
 export const serviceStates = {
   ok: 0,
-  /** A VIP can't be listened on. */
-  'not listening': 3,
-  /** There are endpoints, and none gets connections. */
-  'none usable': 3,
-  /** All that get connections have failed a moment ago: clients are still waiting. */
+  /** Clients are served; an endpoint is down, not ready or cooling down, or a VIP is not served. */
+  degraded: 1,
+  /** Clients fail now: a VIP can't be listened on, all endpoints cool down, or the last client got none. */
   failing: 3,
+  /** There are endpoints, and none is up; those that are down by their check may be tried all the same. */
+  down: 3,
   'no endpoints': 2,
+  /** By order: new clients wait. */
   paused: 1,
-  'not captured': 1,
-  starting: 1,
+  /** An endpoint gets no new connections, by order. */
+  draining: 1,
 } as const
 
 export type ServiceState = keyof typeof serviceStates
+
+/** How many Services are in each state. */
+export type StateCounts = ReadonlyMap<ServiceState, number>
+
+export const countStates = (
+  ports: Iterable<{ readonly state: ServiceState }>,
+): StateCounts => {
+  const counts = new Map<ServiceState, number>()
+  for (const { state } of ports) counts.set(state, (counts.get(state) ?? 0) + 1)
+  return counts
+}
+
+/** What the headline is made of besides the states of Services. */
+export interface Overall {
+  readonly draining: boolean
+  /** Why Usher is not healthy; empty when it is. */
+  readonly unhealthy: readonly string[]
+  /** Why the source can't be read now; '' when it can. */
+  readonly sourceError: string
+  readonly problemCount: number
+}
+
+export interface Headline {
+  /** `runs`, `1 Service failing`, `3 without endpoints`, ... */
+  readonly parts: readonly string[]
+  /** Of the worst of them; see `serviceStates`. */
+  readonly severity: number
+}
+
+/** What there is to know at a glance; what is worst comes first after how Usher itself is. */
+export const headlineOf = (overall: Overall, states: StateCounts): Headline => {
+  const { draining, unhealthy, sourceError, problemCount } = overall
+  const found: (readonly [severity: number, text: string])[] = []
+  if (unhealthy.length > 0) found.push([3, `is not healthy: ${unhealthy.join('; ')}`])
+  else if (draining) found.push([1, 'drains: it waits for open connections to end'])
+  else found.push([0, 'runs'])
+  if (sourceError !== '') found.push([2, 'the source can’t be read'])
+  const bad = [...states].filter(([state]) => serviceStates[state] > 0)
+  bad.sort(([a], [b]) => serviceStates[b] - serviceStates[a] || (a < b ? -1 : 1))
+  for (const [i, [state, number]] of bad.entries()) {
+    const services = i > 0 ? '' : number === 1 ? ' Service' : ' Services'
+    const how = state === 'no endpoints' ? 'without endpoints' : state
+    found.push([serviceStates[state], `${number}${services} ${how}`])
+  }
+  if (problemCount > 0)
+    found.push([1, problemCount === 1 ? '1 problem' : `${problemCount} problems`])
+  return {
+    parts: found.map(([, text]) => text),
+    severity: Math.max(...found.map(([severity]) => severity)),
+  }
+}
 
 /** What of `/status` a row of a table of Services is made of. */
 export interface ShownPort {
@@ -26,7 +78,7 @@ export interface ShownPort {
   readonly state: ServiceState
   /** Why the state is what it is, or why endpoints are missing; '' when all is well. */
   readonly reason: string
-  /** Those that get new connections, those that rest after a failure among them, and all. */
+  /** Those that are up and get new connections, those that cool down after a failure among them, and all. */
   readonly endpointCounts: { readonly usable: number; readonly all: number }
 }
 
@@ -56,11 +108,20 @@ export const countedFields = [
 
 type CountedField = (typeof countedFields)[number]
 
+/** null where the kernel carries the connections, and nothing counts them. */
+export type Figure = number | null
+
+/** `-` for what is not counted. */
+export const figureText = (
+  figure: Figure,
+  text: (figure: number) => string = String,
+): string => (figure === null ? '-' : text(figure))
+
 /** Of one Service, in the order of `countedFields`. */
 export type Counts = readonly number[]
 
-export const countsOf = (port: Readonly<Record<CountedField, number>>): Counts =>
-  countedFields.map(field => port[field])
+export const countsOf = (port: Readonly<Record<CountedField, Figure>>): Counts =>
+  countedFields.map(field => port[field] ?? 0)
 
 /** A second. */
 export type Rates = Readonly<Record<Exclude<CountedField, 'active'>, number>>
@@ -89,8 +150,8 @@ export const ratesOf = (
 export interface ShownEndpoint {
   readonly state: 'ready' | 'terminating' | 'not ready'
   readonly eligible: boolean
-  readonly active: number
-  readonly failures: number
+  readonly active: Figure
+  readonly failures: Figure
   readonly rttMs?: number | undefined
   readonly retransmits?: number | undefined
   readonly resting: boolean
@@ -105,31 +166,35 @@ export interface ShownEndpoint {
   } | null
 }
 
-/** It gets new connections of some clients now. */
-export const isUsable = ({ eligible, drained }: ShownEndpoint): boolean =>
-  eligible && drained === null
+/** It is up, and gets new connections of some clients now. */
+export const isUsable = ({ eligible, drained, check }: ShownEndpoint): boolean =>
+  eligible && drained === null && check?.up !== false
 
 /** One word, or two. */
 export const endpointState = (
   endpoint: ShownEndpoint,
-): ShownEndpoint['state'] | 'drained' | 'down' | 'unused' | 'resting' => {
+): ShownEndpoint['state'] | 'drained' | 'down' | 'unused' | 'cooling down' => {
   const { drained, check, state, eligible, resting } = endpoint
   if (drained !== null) return 'drained'
   if (check?.up === false) return 'down'
   if (state === 'not ready') return state
   if (!eligible) return 'unused'
-  return resting ? 'resting' : state
+  return resting ? 'cooling down' : state
 }
 
 /** What follows the state: why it is so; '' where there is nothing to say. */
 export const unusedReason = (endpoint: ShownEndpoint): string => {
   const state = endpointState(endpoint)
-  if (state === 'down') return endpoint.check?.why ?? ''
-  return reasons.get(state) ?? ''
+  if (state !== 'down') return reasons.get(state) ?? ''
+  const { eligible, check } = endpoint
+  return [check?.why, eligible ? triedAllTheSame : ''].filter(Boolean).join(', ')
 }
+
+/** What is said of an endpoint that is down while no other is up. */
+export const triedAllTheSame = 'tried all the same'
 
 const reasons: ReadonlyMap<string, string> = new Map([
   ['unused', 'by policy or hints'],
-  ['resting', 'after a failure'],
+  ['cooling down', 'after a failure'],
   ['drained', 'by order'],
 ])

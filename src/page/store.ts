@@ -9,8 +9,6 @@ export interface Row extends ShownRow {
   active: number
   /** A second, since the look before. */
   rates: Rates
-  /** `Tick.at` of the last look that found failures; undefined when none has. */
-  failedAt: number | undefined
   /** There since it had connections. */
   history: History | undefined
 }
@@ -52,8 +50,6 @@ export class Store {
         .join(' ')
         .toLowerCase()
       const row = this.#rowAt(number, shown)
-      // It was until now, too: as endpoints come back from a rest and fail again, the row stays.
-      if (state === 'failing' || row.state === 'failing') row.failedAt = this.tick?.at
       Object.assign(row, shown, { searchable })
     }
   }
@@ -87,7 +83,6 @@ export class Store {
 
   #move(row: Row, rates: Rates): void {
     row.rates = rates
-    if (rates.failed > 0) row.failedAt = this.tick?.at
     const moves = Object.values(rates).some(rate => rate > 0)
     this.#moving[moves ? 'add' : 'delete'](row)
     if (rates.accepted > 0 || rates.failed > 0) row.history ??= new History(this.looks)
@@ -101,7 +96,6 @@ export class Store {
     this.#forget(number)
     const row = this.#before.get(identity(shown)) ?? ({ ...nothing } as Row)
     row.rates = idle
-    row.failedAt = undefined
     this.#rows.set(number, row)
     return row
   }

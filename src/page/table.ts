@@ -124,7 +124,7 @@ export class ServiceTable {
     setAttribute(element, 'aria-rowindex', String(at + 2))
     setAttribute(element, 'id', row === active ? 'active-row' : '')
     setAttribute(element, 'aria-selected', String(row === opened))
-    setAttribute(element, 'data-trouble', String(troubleOf(row, now)))
+    setAttribute(element, 'data-trouble', String(troubleOf(row)))
     setAttribute(element, 'data-name', identity(row))
   }
 

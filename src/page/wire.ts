@@ -25,15 +25,13 @@ export const takenEveryMs = 5000
 export interface ShownRow extends ShownPort {
   /** What clients dial, as far as there is room. */
   readonly addresses: string
-  /** How many endpoints are not in use that should be: not left out by policy or hints. */
-  readonly missing: number
 }
 
 /** Sent when it has changed. */
 export interface Head {
-  readonly verdict: 'Healthy' | 'Not healthy' | 'Draining'
-  /** What is red, in words. */
-  readonly why: readonly string[]
+  readonly draining: boolean
+  /** Why Usher is not healthy; empty when it is. */
+  readonly unhealthy: readonly string[]
   /** Version, mode, relay, node. */
   readonly about: string
   readonly source: { readonly name: string; readonly error: string }

@@ -30,7 +30,7 @@ import {
   type StatusQuery,
   writeStatus,
 } from '../observe/status-document.ts'
-import type { CheckOf } from '../observe/port-view.ts'
+import type { ChecksOf } from '../observe/port-view.ts'
 import type { SyncMetrics } from '../observe/sync-metrics.ts'
 import type { RelayStats } from '../relay/relay.ts'
 import type { Source } from '../source/source.ts'
@@ -62,7 +62,7 @@ export interface AdminDeps extends Pick<Shared, 'options' | 'clock' | 'log'> {
 }
 
 export interface Admin {
-  readonly checkOf: CheckOf
+  readonly checksOf: ChecksOf
   readonly metrics: Metrics
   readonly routes: {
     readonly metrics: Routes
@@ -79,7 +79,7 @@ export interface Admin {
 export const createAdmin = (deps: AdminDeps): Admin => {
   const { node, control, registry, traffic, isDraining } = deps
   const { health } = control
-  const checked = checkOf(deps)
+  const checked = checksOf(deps)
   const startedAt = Date.now()
   // First, as it may take a while: the rest is then of one moment.
   const status = async (): Promise<StatusInput> =>
@@ -96,7 +96,7 @@ export const createAdmin = (deps: AdminDeps): Admin => {
       source: deps.source.status(),
       problems: control.problems(),
       orders: deps.orders.all(),
-      checkOf: checked,
+      checksOf: checked,
       health: health.report(),
       node: nodeStatus(node, registry),
       capture: traffic.dataPath()?.captureChoice(),
@@ -113,7 +113,7 @@ export const createAdmin = (deps: AdminDeps): Admin => {
   const pages = async (query: StatusQuery): Promise<readonly Buffer[]> =>
     writeStatus((query.service && viewers.latest) || (await status()), query)
   return {
-    checkOf: checked,
+    checksOf: checked,
     metrics,
     status,
     connections: async () => openConnections((await relayStats(traffic)) ?? nothing),
@@ -134,12 +134,13 @@ export const createAdmin = (deps: AdminDeps): Admin => {
 }
 
 /** Those of routes are the source's, those of Services are made here. */
-const checkOf =
-  ({ source, checks }: AdminDeps): CheckOf =>
-  ({ name, namespace, serviceName, checks: effects }, endpoint) => {
-    if (source.healthOf !== undefined) return source.healthOf(name, endpoint)
+const checksOf =
+  ({ source, checks }: AdminDeps): ChecksOf =>
+  ({ name, namespace, serviceName, checks: effects }) => {
+    if (source.healthOf !== undefined)
+      return endpoint => source.healthOf?.(name, endpoint)
     if (effects === undefined) return undefined
-    return checks.healthOf(`${namespace}/${serviceName}`, endpoint)
+    return endpoint => checks.healthOf(`${namespace}/${serviceName}`, endpoint)
   }
 
 const nodeStatus = (node: NodeParts, registry: Registry): StatusInput['node'] => {
@@ -182,7 +183,7 @@ const metricsOf = (deps: AdminDeps, probes: ProbeCounts): Metrics => {
       ...bindMetrics(orderTable, deps.orders.all()),
       ...bindMetrics(checkTable, {
         snapshots: reconciler.snapshots(),
-        checkOf: checkOf(deps),
+        checksOf: checksOf(deps),
       }),
       ...bindMetrics(probeTable, probes),
       ...bindMetrics(

@@ -92,6 +92,7 @@ const firstCause = plain.length
 const firstDrop = firstCause + causes.length
 const firstBucket = firstDrop + dropReasons.length
 const firstHoldBucket = firstBucket + dialBuckets.length + 1
+const firstTime = firstHoldBucket + holdBuckets.length + 1
 
 /** Where each counter lies. */
 export const counterCell = {
@@ -100,7 +101,10 @@ export const counterCell = {
   dropped: places(dropReasons, firstDrop),
   dialSeconds: firstBucket,
   holdSeconds: firstHoldBucket,
-  count: firstHoldBucket + holdBuckets.length + 1,
+  /** By the clock that all threads agree on, in milliseconds; 0: never. Of several workers the latest counts. */
+  servedAt: firstTime,
+  unservedAt: firstTime + 1,
+  count: firstTime + 2,
 } as const
 
 export const gaugeCells: readonly number[] = plain.flatMap(name =>
@@ -146,6 +150,12 @@ export class Counters {
   countHoldTime(ms: number): void {
     this.#bump(counterCell.holdSeconds + bucketOf(holdBuckets, ms), 1)
     this.#bump(counterCell.plain.holdSecondsSum, ms / 1000)
+  }
+
+  /** A client has got an endpoint now, or it was given up to find one for it; `now`: see `counterCell`. */
+  clientServed(wasServed: boolean, now: number): void {
+    const cell = wasServed ? counterCell.servedAt : counterCell.unservedAt
+    this.#page[this.#start + cell] = now
   }
 
   #bump(at: number, amount: number): void {

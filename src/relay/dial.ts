@@ -19,8 +19,8 @@ const mostRecorded = 32
 interface Hold {
   readonly since: number
   rounds: number
-  /** Where the attempts of its rounds begin. */
-  readonly firstAttempt: number
+  /** Where the attempts of its rounds begin; undefined before the first of them. */
+  firstAttempt: number | undefined
   isPausing: boolean
 }
 
@@ -163,6 +163,7 @@ export class Dial<B extends Backend, Connection> {
     this.#attempts.settle(attempt, 'connected')
     this.#finish('lost')
     counters.countDialTime(attempt.ms)
+    counters.clientServed(true, this.#dialler.now())
     if (since !== undefined) counters.countHoldTime(this.#dialler.now() - since)
     this.#service.connected(client, attempt.backend)
   }
@@ -201,8 +202,9 @@ export class Dial<B extends Backend, Connection> {
     const dialler = this.#dialler
     hold.isPausing = false
     // For the record the ladder's attempts and those of the last round are enough.
-    this.#attempts.keepFirst(hold.firstAttempt)
-    this.#first = hold.firstAttempt
+    const { firstAttempt = 0 } = hold
+    this.#attempts.keepFirst(firstAttempt)
+    this.#first = firstAttempt
     const pick = (tried: ReadonlySet<string>): B | undefined => this.#pick(tried)
     const now = dialler.now()
     // After a pause there may be no next round.
@@ -218,20 +220,27 @@ export class Dial<B extends Backend, Connection> {
     const until = dialler.acceptedAt(this.connection) + this.#service.holdMs
     const left = until - dialler.now()
     if (left <= 0 || this.#hasHadRound) return false
-    if (this.#hold === undefined) {
-      if (!this.#service.hold()) {
-        this.#service.counters.add('holdRefused', 1)
-        this.#isOneTooMany = true
-        return false
-      }
-      const firstAttempt = Math.min(this.attempts.length, mostRecorded)
-      this.#hold = { since: dialler.now(), rounds: 0, firstAttempt, isPausing: true }
+    const hold = this.#beginHold()
+    if (hold === undefined) {
+      this.#service.counters.add('holdRefused', 1)
+      this.#isOneTooMany = true
+      return false
     }
-    const hold = this.#hold
+    hold.firstAttempt ??= Math.min(this.attempts.length, mostRecorded)
     this.#endAttempts('timeout')
     hold.isPausing = true
     dialler.setTimer(this.connection, Math.min(left, this.#nextPause(hold)))
     return true
+  }
+
+  /** Its client is counted among those that wait; undefined where it may not. */
+  #beginHold(): Hold | undefined {
+    const service = this.#service
+    if (this.#hold !== undefined) return this.#hold
+    if (service.holdMs === 0 || !service.hold()) return undefined
+    const since = this.#dialler.now()
+    this.#hold = { since, rounds: 0, firstAttempt: undefined, isPausing: false }
+    return this.#hold
   }
 
   /** Each endpoint has accepted, and did not serve: there is none that could come back. */
@@ -266,7 +275,10 @@ export class Dial<B extends Backend, Connection> {
     }
     if (step.action === 'give-up') return this.#giveUp()
     // A pause in which no answer is awaited: each has refused.
-    if (step.action === 'wait' && this.#plan.cause === 'SC') this.#service.allFailed()
+    if (step.action === 'wait' && this.#plan.cause === 'SC') {
+      this.#service.allFailed()
+      this.#beginHold()
+    }
     this.#dialler.setTimer(this.connection, step.ms)
     if (step.action === 'dial') this.#try(step.endpoint)
   }
@@ -318,6 +330,7 @@ export class Dial<B extends Backend, Connection> {
 
   #giveUpQueue(detail: string): void {
     this.#finish('cancelled')
+    this.#service.counters.clientServed(false, this.#dialler.now())
     this.#dialler.gaveUp(this.connection, 'sQ', detail)
   }
 
@@ -333,6 +346,7 @@ export class Dial<B extends Backend, Connection> {
       ? 'paused'
       : this.#lastError || unservedDetail(this.#left)
     const detail = this.#isOneTooMany ? `too many clients wait; ${failure}` : failure
+    this.#service.counters.clientServed(false, this.#dialler.now())
     this.#dialler.gaveUp(this.connection, cause, detail)
   }
 

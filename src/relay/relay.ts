@@ -166,6 +166,8 @@ export interface ListenerStats {
   readonly counters: Readonly<ListenerCounters>
   /** What went wrong last, '' when nothing has. */
   readonly lastError: string
+  /** The last TCP client that was accepted, seconds ago at most, got no endpoint. */
+  readonly failing: boolean
   /** False once `apply` left it out and only its last connections keep it alive. */
   readonly wanted: boolean
 }

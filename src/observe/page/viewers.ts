@@ -8,7 +8,7 @@ import { takenEveryMs, type Head, type Tick } from '../../page/wire.ts'
 import { type Timer, type Clock, orAborted, wait } from '../../util/clock.ts'
 import { pacer, forEachYielding } from '../../util/list-diff.ts'
 import type { Log } from '../log.ts'
-import { countedFields } from '../../page/service-words.ts'
+import { countedFields, headlineOf } from '../../page/service-words.ts'
 import {
   partsOf,
   portFields,
@@ -247,7 +247,7 @@ const failedBinds = ({ listener }: PortView): number =>
 const countsOf = (view: PortView): readonly number[] =>
   view.listener === undefined
     ? uncounted
-    : countedFields.map(field => portFields[field](view))
+    : countedFields.map(field => portFields[field](view) ?? 0)
 
 const uncounted: readonly number[] = countedFields.map(() => 0)
 
@@ -258,8 +258,8 @@ const mostProblems = 50
 const pageHead = (input: StatusInput): Head => {
   const { draining, health, source, problems } = input
   return {
-    verdict: draining ? 'Draining' : health.healthy ? 'Healthy' : 'Not healthy',
-    why: health.reasons,
+    draining,
+    unhealthy: health.healthy ? [] : health.reasons,
     about: about(input),
     source: { name: source.name, error: source.error },
     counted: countedOf(input),
@@ -291,10 +291,11 @@ const countedOf = ({ mode, relay }: StatusInput): Head['counted'] => {
 
 /** For a browser without JavaScript, and until the first figures are there. */
 const healthSentence = (input: StatusInput, now: number): string => {
-  const { verdict, why, about: rest } = pageHead(input)
+  const { draining, unhealthy, about: rest, source, problemCount } = pageHead(input)
   const { name, lastGoodAt } = input.source
-  const reasons = why.length === 0 ? '' : `: ${why.join('; ')}`
-  return `${verdict}${reasons}. ${rest}; ${lastReadText(name, lastGoodAt, now)}.`
+  const overall = { draining, unhealthy, sourceError: source.error, problemCount }
+  const { parts } = headlineOf(overall, new Map())
+  return `Usher ${parts.join(' · ')}. ${rest}; ${lastReadText(name, lastGoodAt, now)}.`
 }
 
 const ms = (seconds: number | undefined): number =>

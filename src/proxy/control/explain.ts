@@ -160,6 +160,7 @@ const explainedEndpoints = (
   at: (ms: number) => string,
 ): readonly Explained[] => {
   const { around, orders } = deps
+  const checkOf = around.checksOf(servicePort)
   const left = leftOutReasons(servicePort.endpoints, policy, around.place())
   const ofTarget = new Set(target.endpoints)
   const workers = explanation?.workers ?? []
@@ -182,7 +183,7 @@ const explainedEndpoints = (
     const reason = reasonOf(endpoint, seen)
     const drain = orders.get('drain', servicePort.name, key)
     const failure = failures.get(key)
-    const check = around.checkOf(servicePort, key)
+    const check = checkOf?.(key)
     return {
       endpoint: key,
       serves: reason === '',
@@ -201,6 +202,7 @@ const explainedEndpoints = (
       mostConnections: most,
       drained: drain ? timesOf(drain) : null,
       check: check === undefined ? null : check.reason,
+      isDown: check?.up === false,
     }
   })
 }

@@ -119,6 +119,7 @@ const unserved = (spec: RelayListener): PackedListener => {
     protocol,
     binds: lostBinds(spec),
     lastError: '',
+    failing: false,
     wanted: true,
     counters: [],
     endpointKeys: [],

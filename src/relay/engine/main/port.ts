@@ -188,6 +188,7 @@ export class Port implements Holder {
       protocol,
       binds: this.#binds.states(),
       lastError,
+      failing: isFailing(cells, figures.now()),
       wanted,
     }
     return this.#figures.read(cells, uncounted, () =>
@@ -366,6 +367,15 @@ export class LastFigures {
   }
 }
 
+/** Milliseconds for which a client that got no endpoint tells of the next one. */
+const failingMs = 10_000
+
+const isFailing = (cells: Float64Array, now: number): boolean => {
+  const unservedAt = cells[counterCell.unservedAt] ?? 0
+  const servedAt = cells[counterCell.servedAt] ?? 0
+  return unservedAt > servedAt && now - unservedAt < failingMs
+}
+
 /** Those that are missing at the end are 0. For 10 000 ports a second: without a call for each cell. */
 const areSame = (known: readonly number[], cells: Float64Array): boolean => {
   for (let cell = 0; cell < cells.length; cell += 1)
@@ -383,6 +393,7 @@ const isSameUncounted = (last: UncountedStats, uncounted: UncountedStats): boole
   last.name === uncounted.name &&
   last.protocol === uncounted.protocol &&
   last.lastError === uncounted.lastError &&
+  last.failing === uncounted.failing &&
   last.wanted === uncounted.wanted &&
   last.binds.length === uncounted.binds.length &&
   last.binds.every((state, i) => state === uncounted.binds[i])
