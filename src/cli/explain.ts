@@ -50,9 +50,10 @@ const wrongCall = (reason: string): UsageError =>
 
 const print = (answer: Explained, io: Io): void => {
   const { client, address, protocol, route, addressKind, verdict } = answer
-  const { affinityMs, looks, notes } = answer
+  const { affinityMs, looks, notes, state, reason } = answer
   const rows = [
     ['verdict', `${verdict.action}: ${verdict.why}`],
+    ['state', reason === '' ? state : `${state}: ${reason}`],
     ['served', servedText({ ...answer, kind: addressKind })],
     ['affinity', affinityMs === 0 ? 'none' : `ClientIP, ${forPeople(affinityMs)}`],
     ...wouldGet(answer).map((line, i) => [i === 0 ? 'would get' : '', line]),

@@ -169,7 +169,11 @@ export const printListing = async (
   const rows = rowsOf(items, output === 'wide')
   const lines = [listing.head(output === 'wide'), ...rows]
   printRows(options.noHeaders ? rows : lines, columnWidths(lines), io)
+  if (!listing.isCounted) io.err(uncountedNote)
 }
+
+const uncountedNote =
+  'usher get: "-" is not counted: the kernel carries these connections, not Usher\n'
 
 const namesOf = (one: string, items: readonly Item[]): string =>
   items.map(({ name }) => `${one}/${name}\n`).join('')

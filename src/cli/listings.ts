@@ -16,10 +16,11 @@ import {
   figureText,
   routeName,
   serviceStates,
+  severityStyle,
 } from '../page/service-words.ts'
 import { type Cells, rowOf } from './columns.ts'
 import type { itemShapes, ItemOf } from './json-documents.ts'
-import { isOfService, stateStyles } from './status.ts'
+import { isOfService } from './status.ts'
 import { bytesForPeople, forPeople, optionTexts } from './io.ts'
 
 // What `usher get` lists: of each kind the columns of its table, and its documents of JSON and YAML as
@@ -39,6 +40,8 @@ export const isInNamespace = (name: string, namespace: string): boolean =>
 
 /** A kind of list. Columns whose names end with + are of the wide table. */
 interface Table<K extends keyof typeof itemShapes, T> {
+  /** Whether its figures are counted; default: all are. */
+  readonly isCounted?: (one: T) => boolean
   readonly kind: K
   readonly nameOf: (one: T) => string
   readonly columns: readonly Column<T>[]
@@ -73,11 +76,12 @@ export const stateColumn: Column<Pick<ListedPort, 'paused' | 'state'>> = {
   name: 'STATE',
   read: ({ paused, state }, now) =>
     state === 'paused' && paused !== null ? `${state} ${age(paused.since, now)}` : state,
-  style: ({ state }) => stateStyles[serviceStates[state]],
+  style: ({ state }) => severityStyle(serviceStates[state]),
 }
 
 const routes: Table<'RouteList', ListedPort> = {
   kind: 'RouteList',
+  isCounted: one => one.active !== null,
   nameOf: one => routeName(one.servicePort),
   documentOf: routeDocument,
   columns: [
@@ -111,6 +115,7 @@ const addressesOf = ({ vips }: ListedPort) => ({
 
 const services: Table<'ServiceList', ListedPort> = {
   kind: 'ServiceList',
+  isCounted: one => one.active !== null,
   nameOf: routes.nameOf,
   documentOf: port => ({
     ...routeDocument(port),
@@ -165,6 +170,7 @@ export const endpointColumns = {
 
 const endpoints: Table<'EndpointList', OwnedEndpoint> = {
   kind: 'EndpointList',
+  isCounted: one => one.endpoint.active !== null,
   nameOf: one => one.name,
   documentOf: one => ({
     name: one.name,
@@ -262,6 +268,8 @@ export interface Listing {
   readonly items: readonly Item[]
   /** How many there are besides. */
   readonly left: number
+  /** False where a figure of an item is missing. */
+  readonly isCounted: boolean
   /** Names of columns. */
   readonly head: (wide: boolean) => Cells
 }
@@ -275,7 +283,7 @@ export interface Item {
 }
 
 const listing = <K extends keyof typeof itemShapes, T>(
-  { kind, nameOf, columns, documentOf }: Table<K, T>,
+  { kind, nameOf, columns, documentOf, isCounted = () => true }: Table<K, T>,
   all: readonly T[],
   left = 0,
 ): Listing => {
@@ -290,6 +298,7 @@ const listing = <K extends keyof typeof itemShapes, T>(
       document: () => documentOf(one),
     })),
     left,
+    isCounted: all.every(isCounted),
     head: wide => shown(wide).map(({ name }) => name.replace('+', '')),
   }
 }

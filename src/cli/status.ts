@@ -20,7 +20,6 @@ import {
   type StatusOf,
   type VipStatus,
 } from '../observe/status.ts'
-import type { Style } from '../page/column.ts'
 import {
   countStates,
   headlineOf,
@@ -28,6 +27,7 @@ import {
   type Overall,
   type ServiceState,
   serviceStates,
+  severityStyle,
   type StateCounts,
   triedAllTheSame,
 } from '../page/service-words.ts'
@@ -250,7 +250,8 @@ const healthCell = (document: Printed): Cell => {
   const states = countStates(document.servicePorts)
   const { parts, severity } = headlineOf(overallOf(document), states)
   if (severity === 0) return { text: 'ok', style: 'green' }
-  return { text: parts.join(', '), style: severity >= 3 ? 'red' : 'yellow' }
+  const style = severityStyle(severity)
+  return { text: parts.join(', '), ...(style && { style }) }
 }
 
 /** `key   value` lines at the top. */
@@ -363,6 +364,13 @@ interface PortRows {
 
 type PortWidths = Readonly<Record<'vips' | 'endpoints', readonly number[]>>
 
+/** `down: 10.0.0.1:80 not ready`; '' where an older Usher does not say. */
+const stateText = ({ state, reason }: PrintedPort, colour: boolean): string => {
+  if (state === undefined) return ''
+  const text = [state, reason].filter(Boolean).join(': ')
+  return styled(visible(text), severityStyle(serviceStates[state]), colour)
+}
+
 const portLines = (
   { port, counted, vips, endpoints }: PortRows,
   widths: PortWidths,
@@ -372,11 +380,9 @@ const portLines = (
   // A route may have addresses of both.
   const family = port.vips[0]?.kind === 'Route' ? '' : ` ${port.family}`
   const title = visible(`${port.servicePort} ${port.protocol}${family}`)
-  const { state, reason } = port
-  const why = reason === '' ? state : `${state}: ${reason}`
   const lines = [
     '',
-    `${styled(title, 'bold', colour)}  ${styled(visible(why), stateStyles[serviceStates[state]], colour)}`,
+    [styled(title, 'bold', colour), stateText(port, colour)].filter(Boolean).join('  '),
     ...trafficTexts(port, counted).map(text => `  ${visible(text)}`),
     ...optionsText(port).map(text => `  ${text}`),
     ...(port.sourceRanges === null ? [] : [`  ${ranges(port.sourceRanges)}`]),
@@ -391,14 +397,6 @@ const portLines = (
     lines.push(`  ${styled(`last error: ${visible(port.lastError)}`, 'red', colour)}`)
   return lines
 }
-
-/** By how soon to look; see `serviceStates`. */
-export const stateStyles: readonly (Style | undefined)[] = [
-  undefined,
-  'yellow',
-  'yellow',
-  'red',
-]
 
 const red = (text: string): Cell => ({ text, style: 'red' })
 const yellow = (text: string): Cell => ({ text, style: 'yellow' })

@@ -255,7 +255,7 @@ export const commands = {
       'Asks a running Usher, on this host, what would become of a client that dials an address: the Service ' +
       'or route, the verdict of its traffic policies, whether affinity binds the client, which ' +
       'endpoint it would get, and of each other endpoint why not: not ready, on another ' +
-      'node, resting after a failure, drained, at its limit. In the kernel modes, where the ' +
+      'node, cooling down after a failure, drained, at its limit. In the kernel modes, where the ' +
       'kernel chooses, it names the chains, map entries or virtual servers of the address, each with the ' +
       'command that shows it; which endpoint the kernel has for a client by affinity is not read. Nothing is ' +
       'changed: no connection is made, and no turn taken. Who dials a unix socket has no address; ' +

@@ -2,6 +2,7 @@ import * as v from 'valibot'
 import { readBlock } from '../util/address-ranges.ts'
 import type { DeepReadonly } from '../util/deep-readonly.ts'
 import { isNot, wholeNumber } from '../util/schema.ts'
+import { statusShapes } from './status.ts'
 
 // What goes over the control socket: POST with JSON, and JSON for an answer. A command is a row of
 // `controlCommands` and has a handler in proxy/control/; fields that a request has and this Usher
@@ -298,6 +299,9 @@ export const controlCommands = {
       route: text,
       /** ClusterIP, ExternalIP, LoadBalancerIP or NodePort, or Route: of a sidecar. */
       addressKind: text,
+      /** Of the ServicePort, for all clients, and why; as `usher status` has them. */
+      state: statusShapes.state,
+      reason: text,
       /** nftables, iptables, local, listen or none: how a client comes to the relay; kernel: it does not. */
       capture: text,
       /** Where the relay listens for it; '' where it does not. */

@@ -17,7 +17,7 @@ import {
 } from './exposition.ts'
 import type { Probe, ProbeCounts, Tally } from './probe-counts.ts'
 import type { ChangeCount, SyncMetrics } from './sync-metrics.ts'
-import { bindText, type ChecksOf } from './port-view.ts'
+import { bindText, type ChecksOf, type PortView } from './port-view.ts'
 
 /*
  * The table of all metrics, by what they are read from, in the order of /metrics. Three
@@ -326,6 +326,21 @@ export const checkTable: readonly Metric<CheckReadings>[] = [
         [...servicePorts.values()].flatMap(port => checkSamples(port, checksOf)),
       ),
     ['service_port', 'protocol', 'endpoint'],
+  ),
+]
+
+/** Of each ServicePort of each IP family. */
+export const stateTable: Table<Iterable<PortView>> = [
+  gauge(
+    'usher_service_state',
+    'Always 1; the label is the state of the ServicePort now: ok, degraded (an endpoint is down or cooling down), failing (clients fail now), down (no endpoint is up), no endpoints, paused, draining.',
+    function* (views) {
+      for (const { servicePort, condition } of views) {
+        const { name, protocol, family } = servicePort
+        yield [[name, protocol, family, condition.state], 1]
+      }
+    },
+    ['service_port', 'protocol', 'ip_family', 'state'],
   ),
 ]
 

@@ -14,8 +14,10 @@ export interface MetricsOptions {
   /** Undefined while there is no relay: then there are no metrics of one. */
   readonly stats: () => RelayStats | Promise<RelayStats | undefined>
   readonly health: () => HealthReadings
-  /** Metrics of other parts, written after the relay's. */
-  readonly more?: () => readonly BoundMetric[] | Promise<readonly BoundMetric[]>
+  /** Metrics of other parts, written after the relay's; with what was read of it. */
+  readonly more?: (
+    stats: RelayStats | undefined,
+  ) => readonly BoundMetric[] | Promise<readonly BoundMetric[]>
 }
 
 export interface Metrics {
@@ -39,7 +41,7 @@ export const createMetrics = ({ stats, health, more }: MetricsOptions): Metrics 
   const read = async (): Promise<readonly Buffer[]> => {
     const now = await stats()
     const relay = now ? await writeMetrics(relayMetrics, await relayTotals(now)) : []
-    const others = await writeMetrics((await more?.()) ?? [], undefined)
+    const others = await writeMetrics((await more?.(now)) ?? [], undefined)
     showProcess(await watch.read())
     showHealth(health())
     return [...relay, ...others, Buffer.from(await registry.metrics())]

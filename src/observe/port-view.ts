@@ -96,6 +96,16 @@ export function* portViews(
     }
 }
 
+export const viewOf = (servicePort: ServicePort, input: ViewInput): PortView => {
+  const { family, key } = servicePort
+  const servicePorts = new Map([[key, servicePort]])
+  const [view] = portViews({
+    ...input,
+    snapshots: [{ family, servicePorts, healthChecks: new Map() }],
+  })
+  return view as PortView
+}
+
 const noOrders: readonly StandingOrder[] = []
 
 const byName = (

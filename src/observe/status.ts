@@ -116,7 +116,8 @@ const servicePort = v.object({
   sourceRanges: optional(v.array(text)),
   vips: v.array(vip),
   /** How it is as a whole, and why that is so, or why endpoints are missing; '' when all is well. */
-  state: v.optional(state),
+  // Another Usher, of another version, may have other words.
+  state: v.fallback(v.optional(state), undefined),
   reason: v.optional(text),
   /** Of its endpoints those that are up and get new connections of some clients now, and all. */
   endpointCounts: v.optional(endpointCounts),
@@ -290,9 +291,6 @@ export const endpointsShape = v.object({
 /** What `usher status` prints. */
 export const printedShape = v.object({
   ...servicePort.entries,
-  state,
-  reason: text,
-  endpointCounts,
   endpoints: v.array(endpointRun),
 })
 

@@ -1,4 +1,4 @@
-import type { Column } from './column.ts'
+import type { Column, Style } from './column.ts'
 import { el, setAttribute, setText } from './dom.ts'
 
 /** Makes a row's cells say what the columns read of `item`, with the nodes that are there. */
@@ -14,7 +14,7 @@ export const fillRow = <T>(
       row.cells[i] as HTMLElement,
       read(item, now),
       more?.(item, now) ?? '',
-      style?.(item, now) === 'red',
+      style?.(item, now),
     )
 }
 
@@ -22,13 +22,14 @@ const fillCell = (
   cell: HTMLElement,
   text: string,
   more: string,
-  isTrouble: boolean,
+  style: Style | undefined,
 ): void => {
   if (cell.firstChild === null) cell.append('', el('small'))
   const [shown, rest] = cell.childNodes
   if (shown) setText(shown, text)
   if (rest) setText(rest, more)
-  cell.classList.toggle('trouble', isTrouble)
+  cell.classList.toggle('trouble', style === 'red')
+  cell.classList.toggle('warning', style === 'yellow')
   // What may be cut off.
   setAttribute(
     cell,

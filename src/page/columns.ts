@@ -5,6 +5,7 @@ import {
   type Rates,
   routeName,
   serviceStates,
+  severityStyle,
 } from './service-words.ts'
 import type { Row } from './store.ts'
 
@@ -79,7 +80,7 @@ export const columns: readonly ServiceColumn[] = [
     name: 'State',
     first: 'descending',
     read: ({ state }) => state,
-    style: row => (troubleOf(row) >= 3 ? 'red' : undefined),
+    style: row => severityStyle(troubleOf(row)),
     key: troubleOf,
   },
   {

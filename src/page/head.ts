@@ -16,7 +16,7 @@ export const showHead = (
   const health = byId('health')
   const isTrouble = lost !== '' || severity >= 3
   setText(health, lost === '' ? `Usher ${parts.join(' · ')}` : lost)
-  setAttribute(health, 'class', isTrouble ? 'trouble' : severity > 0 ? 'warning' : '')
+  setAttribute(health, 'class', isTrouble ? 'trouble' : severity === 2 ? 'warning' : '')
   setText(byId('about'), about)
   const lastRead = lastReadText(source.name, tick.heardAt, tick.now)
   const lastReadElement = byId('heard')

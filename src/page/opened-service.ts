@@ -4,6 +4,8 @@ import { el, setText } from './dom.ts'
 import { bytesForPeople, forPeople } from './format.ts'
 import {
   endpointState,
+  type Figure,
+  figureText,
   identity,
   routeName,
   type ShownEndpoint,
@@ -205,10 +207,10 @@ const endpointColumns: readonly Column<EndpointRow>[] = [
     name: 'State',
     read: endpointState,
     more: (one, now) => stateReason(one, now),
-    style: one => redIf(endpointState(one) !== 'ready'),
+    style: one => (endpointState(one) === 'ready' ? undefined : 'yellow'),
   },
-  { name: 'Open', read: ({ active }) => String(active) },
-  { name: 'Failures', read: ({ failures }) => String(failures) },
+  { name: 'Open', read: ({ active }) => figureText(active) },
+  { name: 'Failures', read: ({ failures }) => figureText(failures) },
   {
     name: 'RTT',
     read: ({ rttMs }) =>
@@ -250,12 +252,6 @@ const noFault = /^(?:--|c.)$/i
 
 const endedColumns: readonly Column<EndedConnection>[] = [
   { name: 'Ended', read: ({ endedAt }) => clockTime(endedAt) },
-  { name: 'Client', read: ({ client }) => client },
-  {
-    name: 'Endpoint',
-    read: ({ endpoint }) => endpoint || 'none',
-    more: one => failedAttempts(one),
-  },
   {
     name: 'How it ended',
     read: ({ causeText }) => causeText,
@@ -263,16 +259,29 @@ const endedColumns: readonly Column<EndedConnection>[] = [
       [cause === '--' ? '' : cause, detail].filter(Boolean).join(' '),
     style: ({ cause }) => redIf(!noFault.test(cause)),
   },
+  { name: 'Client', read: ({ client }) => client },
+  {
+    name: 'Endpoint',
+    read: ({ endpoint }) => endpoint || 'none',
+    more: one => failedAttempts(one),
+  },
   { name: 'Took', read: ({ totalMs }) => millis(totalMs) },
   { name: 'To it', read: ({ bytesToBackend }) => bytesForPeople(bytesToBackend) },
   { name: 'To client', read: ({ bytesToClient }) => bytesForPeople(bytesToClient) },
 ]
 
-/** `after 10.0.0.7:80 refused, 1 ms`. */
+/** `after 10.0.0.7:80 refused, 1 ms`; of more than one there are the numbers: `11 attempts: 10 refused, 1 timeout`. */
 const failedAttempts = ({ attempts }: EndedConnection): string => {
   const failed = attempts.filter(({ result }) => result !== 'connected')
-  const texts = failed.map(one => `${one.endpoint} ${one.result}, ${millis(one.ms)}`)
-  return texts.length === 0 ? '' : `after ${texts.join('; ')}`
+  const [only] = failed
+  if (only === undefined) return ''
+  if (failed.length === 1)
+    return `after ${only.endpoint} ${only.result}, ${millis(only.ms)}`
+  const times = new Map<string, number>()
+  for (const { result } of failed) times.set(result, (times.get(result) ?? 0) + 1)
+  if (times.size === 1) return `${failed.length} attempts, all ${only.result}`
+  const texts = Array.from(times, ([result, number]) => `${number} ${result}`)
+  return `${failed.length} attempts: ${texts.join(', ')}`
 }
 
 const openColumns: readonly Column<OpenConnection>[] = [
@@ -293,15 +302,16 @@ const clockTime = (iso: string): string => new Date(iso).toLocaleTimeString('en-
 
 /** What else there is to say of a Service, as names and values. */
 const factsOf = (service: ServiceStatus): readonly (readonly [string, string])[] => {
-  const { affinityMs, verdicts, options, failedBy, paused } = service
+  const { affinityMs, verdicts, options, failedBy, paused, state, reason } = service
   const causes = Object.entries(failedBy).map(([cause, times]) => `${times} ${cause}`)
   return [
+    ['State', [state, reason].filter(Boolean).join(': ')],
     ...(paused === null
       ? []
       : [
           [
             'Paused',
-            `since ${clockTime(paused.since)}${paused.until === null ? '' : `, until ${clockTime(paused.until)}`}; ${service.held} wait`,
+            `since ${clockTime(paused.since)}${paused.until === null ? '' : `, until ${clockTime(paused.until)}`}; ${figureText(service.held)} wait`,
           ] as const,
         ]),
     ['Affinity', affinityMs === 0 ? 'none' : `by client, ${forPeople(affinityMs)}`],
@@ -312,21 +322,28 @@ const factsOf = (service: ServiceStatus): readonly (readonly [string, string])[]
         : `${verdicts.internal} from inside, ${verdicts.external} from outside, ${verdicts.node} from this node`,
     ],
     ...Object.entries(options),
-    [
-      'Since the start',
-      `${service.accepted} accepted, ${service.failed} failed${causes.length === 0 ? '' : ` (${causes.join(', ')})`}, ${service.retries} retries, ` +
-        `${bytesForPeople(service.bytesToBackend)} to backends, ${bytesForPeople(service.bytesToClient)} to clients`,
-    ],
-    ...(service.held + service.queued > 0
+    ['Since the start', countedText(service, causes)],
+    ...((service.held ?? 0) + (service.queued ?? 0) > 0
       ? [
           [
             'Waiting',
-            `${service.held} for an endpoint, ${service.queued} for a place`,
+            `${figureText(service.held)} for an endpoint, ${figureText(service.queued)} for a place`,
           ] as const,
         ]
       : []),
     ...(service.lastError === '' ? [] : [['Last error', service.lastError] as const]),
   ]
+}
+
+const countedText = (service: ServiceStatus, causes: readonly string[]): string => {
+  const { accepted, failed, retries, bytesToBackend, bytesToClient } = service
+  if (accepted === null)
+    return 'not counted: the kernel carries these connections, not Usher'
+  const why = causes.length === 0 ? '' : ` (${causes.join(', ')})`
+  return (
+    `${accepted} accepted, ${figureText(failed)} failed${why}, ${figureText(retries)} retries, ` +
+    `${figureText(bytesToBackend, bytesForPeople)} to backends, ${figureText(bytesToClient, bytesForPeople)} to clients`
+  )
 }
 
 // What the page reads of `/status?service=`, `/ended` and `/connections`.
@@ -345,14 +362,14 @@ interface ServiceStatus extends ShownPort {
   readonly endpoints: readonly NamedEndpoint[]
   readonly options: Readonly<Record<string, string>>
   readonly paused: { readonly since: string; readonly until: string | null } | null
-  readonly accepted: number
-  readonly failed: number
+  readonly accepted: Figure
+  readonly failed: Figure
   readonly failedBy: Readonly<Record<string, number>>
-  readonly retries: number
-  readonly held: number
-  readonly queued: number
-  readonly bytesToBackend: number
-  readonly bytesToClient: number
+  readonly retries: Figure
+  readonly held: Figure
+  readonly queued: Figure
+  readonly bytesToBackend: Figure
+  readonly bytesToClient: Figure
   readonly lastError: string
 }
 

@@ -1,31 +1,38 @@
+import type { Style } from './column.ts'
+
 // A Service and its endpoints in words and figures, for the page and the command line.
 
-/** States of a Service, and how soon to look: 3 clients suffer, 2 they would, 1 worth knowing, 0 all is well. */
+/** States of a Service, and how soon to look: 3 clients suffer, 2 they may soon, 1 worth knowing, 0 all is well. */
 export const serviceStates = {
   ok: 0,
   /** Clients are served; an endpoint is down, not ready or cooling down, or a VIP is not served. */
-  degraded: 1,
+  degraded: 2,
   /** Clients fail now: a VIP can't be listened on, all endpoints cool down, or the last client got none. */
   failing: 3,
   /** There are endpoints, and none is up; those that are down by their check may be tried all the same. */
   down: 3,
-  'no endpoints': 2,
+  'no endpoints': 1,
   /** By order: new clients wait. */
-  paused: 1,
+  paused: 2,
   /** An endpoint gets no new connections, by order. */
-  draining: 1,
+  draining: 2,
 } as const
 
 export type ServiceState = keyof typeof serviceStates
+
+/** Red is what clients suffer from, and nothing else. */
+export const severityStyle = (severity: number): Style | undefined =>
+  severity >= 3 ? 'red' : severity === 2 ? 'yellow' : undefined
 
 /** How many Services are in each state. */
 export type StateCounts = ReadonlyMap<ServiceState, number>
 
 export const countStates = (
-  ports: Iterable<{ readonly state: ServiceState }>,
+  ports: Iterable<{ readonly state?: ServiceState | undefined }>,
 ): StateCounts => {
   const counts = new Map<ServiceState, number>()
-  for (const { state } of ports) counts.set(state, (counts.get(state) ?? 0) + 1)
+  for (const { state } of ports)
+    if (state !== undefined) counts.set(state, (counts.get(state) ?? 0) + 1)
   return counts
 }
 
@@ -51,7 +58,7 @@ export const headlineOf = (overall: Overall, states: StateCounts): Headline => {
   const { draining, unhealthy, sourceError, problemCount } = overall
   const found: (readonly [severity: number, text: string])[] = []
   if (unhealthy.length > 0) found.push([3, `is not healthy: ${unhealthy.join('; ')}`])
-  else if (draining) found.push([1, 'drains: it waits for open connections to end'])
+  else if (draining) found.push([2, 'drains: it waits for open connections to end'])
   else found.push([0, 'runs'])
   if (sourceError !== '') found.push([2, 'the source can’t be read'])
   const bad = [...states].filter(([state]) => serviceStates[state] > 0)
@@ -62,7 +69,7 @@ export const headlineOf = (overall: Overall, states: StateCounts): Headline => {
     found.push([serviceStates[state], `${number}${services} ${how}`])
   }
   if (problemCount > 0)
-    found.push([1, problemCount === 1 ? '1 problem' : `${problemCount} problems`])
+    found.push([2, problemCount === 1 ? '1 problem' : `${problemCount} problems`])
   return {
     parts: found.map(([, text]) => text),
     severity: Math.max(...found.map(([severity]) => severity)),

@@ -10,6 +10,7 @@ import {
   requestTable,
   sourceReadings,
   sourceTable,
+  stateTable,
   syncTable,
   versionTable,
 } from '../observe/metrics-table.ts'
@@ -30,7 +31,7 @@ import {
   type StatusQuery,
   writeStatus,
 } from '../observe/status-document.ts'
-import type { ChecksOf } from '../observe/port-view.ts'
+import { type ChecksOf, portViewsInTurn } from '../observe/port-view.ts'
 import type { SyncMetrics } from '../observe/sync-metrics.ts'
 import type { RelayStats } from '../relay/relay.ts'
 import type { Source } from '../source/source.ts'
@@ -62,7 +63,6 @@ export interface AdminDeps extends Pick<Shared, 'options' | 'clock' | 'log'> {
 }
 
 export interface Admin {
-  readonly checksOf: ChecksOf
   readonly metrics: Metrics
   readonly routes: {
     readonly metrics: Routes
@@ -107,13 +107,12 @@ export const createAdmin = (deps: AdminDeps): Admin => {
   const isEligible = (): boolean =>
     !isDraining() && ineligibleReason(node, registry) === ''
   const probes = new ProbeCounts()
-  const metrics = metricsOf(deps, probes)
+  const metrics = metricsOf(deps, probes, statusWith)
   const viewers = new Viewers({ status, clock: deps.clock, log: deps.log })
   /** Of one ServicePort, which may be open on a page, what the page was told last. */
   const pages = async (query: StatusQuery): Promise<readonly Buffer[]> =>
     writeStatus((query.service && viewers.latest) || (await status()), query)
   return {
-    checksOf: checked,
     metrics,
     status,
     connections: async () => openConnections((await relayStats(traffic)) ?? nothing),
@@ -158,7 +157,11 @@ const ineligibleReason = ({ nodeProblem }: NodeParts, registry: Registry): strin
   return node.leaving ? '/healthz is 503: the Node is about to go' : ''
 }
 
-const metricsOf = (deps: AdminDeps, probes: ProbeCounts): Metrics => {
+const metricsOf = (
+  deps: AdminDeps,
+  probes: ProbeCounts,
+  statusWith: (stats: RelayStats) => StatusInput,
+): Metrics => {
   const { source, registry, node, traffic, control } = deps
   const { version } = deps.options
   const { syncMetrics, reconciler, health } = control
@@ -169,7 +172,7 @@ const metricsOf = (deps: AdminDeps, probes: ProbeCounts): Metrics => {
       sourceOk: source.status().error === '',
       version,
     }),
-    more: async () => [
+    more: async stats => [
       ...bindMetrics(syncTable, syncMetrics),
       ...bindMetrics(clusterTable, {
         pending: registry.pending(),
@@ -185,6 +188,7 @@ const metricsOf = (deps: AdminDeps, probes: ProbeCounts): Metrics => {
         snapshots: reconciler.snapshots(),
         checksOf: checksOf(deps),
       }),
+      ...bindMetrics(stateTable, await portViewsInTurn(statusWith(stats ?? nothing))),
       ...bindMetrics(probeTable, probes),
       ...bindMetrics(
         sourceTable,

@@ -70,6 +70,9 @@ const web: ServicePortStatus = {
       check: null,
     },
   ],
+  state: 'degraded',
+  reason: '127.0.0.1:9002 not ready',
+  endpointCounts: { usable: 1, all: 2 },
   holdMs: 0,
   active: 3,
   accepted: 12,
@@ -146,13 +149,13 @@ t.test('all that is known of a ServicePort stands in aligned lines', async t => 
   t.equal(
     textOf(good),
     `usher    1.2.3, userspace, up 3h (since 2030-01-01T00:00:00.000Z)
-health   ok
+health   runs, 1 Service degraded
 source   manifests a.yaml, last word 12s ago
 capture  nftables (nft 1.0.6)
 relay    linux (2 workers; all that it needs works here)
 files    the relay holds 40 descriptors and may hold 1024
 
-default/web:http TCP IPv4
+default/web:http TCP IPv4  degraded: 127.0.0.1:9002 not ready
   3 active, 12 accepted, 2 failed, 1 retry, 1.5 KiB to backends, 12 B to clients, sticky for 3h
   ClusterIP  127.96.0.10:8080  on the VIP itself         listening
   NodePort   0.0.0.0:30080     proxy port 0.0.0.0:41000  failed: EADDRINUSE: the port is in use
@@ -160,20 +163,48 @@ default/web:http TCP IPv4
   ->  127.0.0.1:9002  not ready, unused  0 active  1 failure
   last error: ECONNREFUSED 127.0.0.1:9002
 
-1 ServicePort, 0 without usable endpoints, 3 active, 0 problems
+1 ServicePort, 1 degraded, 3 active, 0 problems
 `,
   )
+})
+
+t.test('the headline says what is worst, and how bad it is', async t => {
+  const lineOf = (states: readonly ServicePortStatus['state'][], some = {}) => {
+    const servicePorts = states.map(state => ({ ...web, state }))
+    const [, line = ''] = textOf({ ...good, servicePorts, ...some }, true).split('\n')
+    return line.replace(/^\S+ +/, '')
+  }
+  const [red, yellow] = ['\u001B[31m', '\u001B[33m']
+  t.match(lineOf(['ok', 'ok']), /^\u001B\[32mok/)
+  t.equal(lineOf(['ok', 'no endpoints']), 'runs, 1 Service without endpoints')
+  t.match(
+    lineOf(['degraded', 'no endpoints', 'failing', 'no endpoints', 'down']),
+    `${red}runs, 1 Service down, 1 failing, 1 degraded, 2 without endpoints`,
+  )
+  const { problems } = bad
+  t.match(lineOf(['ok'], { problems }), `${yellow}runs, 1 problem`)
+  const source = { ...good.source, error: 'away' }
+  t.match(lineOf(['ok'], { source }), `${yellow}runs, the source can’t be read`)
+  t.match(lineOf(['paused'], { draining: true }), `${yellow}drains: `)
+})
+
+t.test('an Usher with other words for states is shown without them', async t => {
+  const document = { ...good, servicePorts: [{ ...web, state: 'none usable' }] }
+  const address = await serve(t, (_, response) => response.end(JSON.stringify(document)))
+  const { code, out } = await ask(address)
+  t.equal(code, 0)
+  t.match(out, '\ndefault/web:http TCP IPv4\n')
 })
 
 t.test('trouble is told with its reasons', async t => {
   const text = textOf(bad)
   for (const line of [
-    'health   red: 0.0.0.0:30080 could not be bound for 2m; the source is stale',
+    'health   is not healthy: 0.0.0.0:30080 could not be bound for 2m; the source is stale, the source can’t be read, 1 Service degraded, 1 problem',
     '         a.yaml: document 2: not YAML',
     '         no new connections are accepted until some are free',
     'ending   waiting for open connections to finish',
     'problem: Service default/x spec.ports[0].port: is 70000',
-    '1 ServicePort, 0 without usable endpoints, 3 active, 1 problem',
+    '1 ServicePort, 1 degraded, 3 active, 1 problem',
   ])
     t.ok(text.split('\n').includes(line), line)
 })
@@ -183,7 +214,7 @@ t.test('what a sidecar has are routes, wherever they are written', t => {
   for (const name of ['routes', 'routes /etc/usher.yaml']) {
     const source = { ...good.source, name }
     const text = textOf({ ...good, source, servicePorts: [route, route] })
-    t.match(text, /^2 routes, 0 without/m, name)
+    t.match(text, /^2 routes, 2 degraded, /m, name)
   }
   t.match(textOf({ ...good, servicePorts: [] }), /^0 ServicePorts, /m)
   t.end()
@@ -233,7 +264,7 @@ t.test('in nftables mode what the relay carries has figures', async t => {
     const document: StatusDocument = { ...good, mode: 'nftables' }
     const text = textOf({ ...document, servicePorts: [{ ...web, vips }] })
     t.match(text, /\nfiles +the relay holds 40 /)
-    t.match(text, /endpoints, 3 active, 0 problems/)
+    t.match(text, /1 degraded, 3 active, 0 problems/)
     const lines = text.split('\n')
     return lines[lines.findIndex(line => line.startsWith(web.servicePort)) + 1]
   }
@@ -245,7 +276,6 @@ t.test('in nftables mode what the relay carries has figures', async t => {
 t.test('a ServicePort without endpoints says what clients get', async t => {
   const text = textOf({ ...good, servicePorts: [{ ...web, endpoints: [] }] })
   t.match(text, '  -> no endpoints: clients are refused\n')
-  t.match(text, '1 ServicePort, 1 without usable endpoints')
 })
 
 t.test('the node is told where the source knows one', async t => {
@@ -283,13 +313,13 @@ t.test('an endpoint says why it is not used, or by whom it is', async t => {
       { clients: 'external+node' },
       'ready for clients from outside and clients on this node',
     ],
-    [{ resting: true }, 'ready, resting after a failure'],
+    [{ resting: true }, 'ready, cooling down after a failure'],
     [
       { ...unused, check: { ...isDown, since: null, why: '', host: '' } },
       'not checked yet, unused',
     ],
     [{ ...unused, check: { ...isDown, host: '' } }, 'down, unused'],
-    [{ check: { ...isDown, host: '' } }, 'down, tried as all are'],
+    [{ check: { ...isDown, host: '' } }, 'down, tried all the same'],
   ]
   for (const [some, text] of cases) {
     const endpoints = [{ ...first, ...some }]
@@ -307,7 +337,7 @@ t.test('a check says since when an endpoint is down, and why', async t => {
       .find(each => each.includes('->'))
   t.equal(
     lineOf(isDown),
-    '  ->  127.0.0.1:9001 (db-1)  down, tried as all are  3 active  0 failures  down for 3m: HTTP status 503, 200 wanted',
+    '  ->  127.0.0.1:9001 (db-1)  down, tried all the same  3 active  0 failures  down for 3m: HTTP status 503, 200 wanted',
   )
   t.match(lineOf({ ...isDown, up: true, why: '' }), /0 failures$/)
   t.match(
@@ -350,12 +380,12 @@ t.test('usher get routes counts all that wait', async t => {
   const route = {
     ...web,
     endpointCounts: { usable: 0, all: 0 },
-    state: 'none usable',
+    state: 'down',
     held: 1,
     queued: 2,
   } as const
   const [item] = listings.routes([route]).items
-  t.match(item?.document(), { state: 'none usable', waiting: 3 })
+  t.match(item?.document(), { state: 'down', waiting: 3 })
 })
 
 t.test(
@@ -423,6 +453,9 @@ t.test('the document of an older Usher is understood', async t => {
       verdicts?: unknown
       sourceRanges?: unknown
       holdMs?: unknown
+      state?: unknown
+      reason?: unknown
+      endpointCounts?: unknown
       endpoints: { clients?: unknown; resting?: unknown; check?: unknown }[]
     }[]
   }
@@ -432,6 +465,9 @@ t.test('the document of an older Usher is understood', async t => {
     delete port.verdicts
     delete port.sourceRanges
     delete port.holdMs
+    delete port.state
+    delete port.reason
+    delete port.endpointCounts
     for (const endpoint of port.endpoints) {
       delete endpoint.clients
       delete endpoint.resting
@@ -443,7 +479,7 @@ t.test('the document of an older Usher is understood', async t => {
   t.equal(code, 0)
   t.equal(
     out.replace(/, up .*\n/, '').replace(/last word .*\n/, ''),
-    textOf({ ...good, relay: null })
+    textOf({ ...good, relay: null, servicePorts: [{ ...web, state: undefined }] })
       .replace(/, up .*\n/, '')
       .replace(/last word .*\n/, ''),
   )
@@ -509,7 +545,7 @@ t.test('10 000 ServicePorts with 20 endpoints each come through', async t => {
   const { code, out } = await ask(address, false, 60_000)
   t.equal(code, 0)
   t.match(out, 'default/web-9999 TCP')
-  t.match(out, '10000 ServicePorts, 0 without usable endpoints, 30000 active')
+  t.match(out, '10000 ServicePorts, 10000 degraded, 30000 active')
 })
 
 t.test('one long name does not push the other columns away', async t => {
@@ -573,7 +609,7 @@ t.test('of an Usher of this version the first ServicePort is checked', async t =
   }
   const { code, out } = await ask(await of(web, { ...web, later: 1 }))
   t.equal(code, 0)
-  t.match(out, '2 ServicePorts, 0 without usable endpoints, 6 active')
+  t.match(out, '2 ServicePorts, 2 degraded, 6 active')
   const odd = { ...web, active: 'many' }
   t.match((await ask(await of(odd, web))).err, '(servicePorts.0.active: ')
   t.match((await ask(await of(null, web))).err, '(servicePorts.0: ')

@@ -121,7 +121,7 @@ t.test('an endpoint is drained in one route, and in all', async t => {
     { text: '', how: 'ECONNREFUSED' },
     'never all as all are drained',
   )
-  t.match(await list('routes'), [{ state: 'none usable' }, { state: 'none usable' }])
+  t.match(await list('routes'), [{ state: 'down' }, { state: 'down' }])
   const twice = await Promise.all([command('undrain', key), command('undrain', key)])
   for (const { code } of twice) t.equal(code, 0)
   t.equal(await words(), 'a')

@@ -144,7 +144,7 @@ t.test('a Service goes on being paused when the data plane dies', { skip }, asyn
     const { held: waiting } = await usher.servicePort('web:p')
     if (waiting === 0 && (await Promise.race([answer, Promise.resolve()])) !== undefined)
       answer = ask(port)
-    return waiting > 0
+    return (waiting ?? 0) > 0
   })
   t.match(await order(socket, '/resume', { routes: ['default/web:p'] }), { status: 200 })
   t.equal((await answer).text, 'a')

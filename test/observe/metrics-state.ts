@@ -16,6 +16,7 @@ const listener = (some: Partial<ListenerStats>): ListenerStats => ({
   endpoints: [],
   counters: newCounters(),
   lastError: '',
+  failing: false,
   wanted: true,
   ...some,
 })

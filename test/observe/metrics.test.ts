@@ -34,6 +34,7 @@ const listener = (some: Partial<ListenerStats> = {}): ListenerStats => ({
   endpoints: [],
   counters: counters(),
   lastError: '',
+  failing: false,
   wanted: true,
   ...some,
 })

@@ -71,6 +71,7 @@ const listener = (some: Partial<ListenerStats> = {}): ListenerStats => ({
     datagramsToClient: 8,
   },
   lastError: 'ECONNREFUSED',
+  failing: false,
   wanted: true,
   ...some,
 })
@@ -95,7 +96,7 @@ const input = (some: Some): StatusInput => ({
   startedAt: 0,
   draining: false,
   orders: [],
-  checkOf: () => undefined,
+  checksOf: () => undefined,
   snapshots: [snapshot(servicePort())],
   placements: [placement()],
   stats: {
@@ -252,12 +253,13 @@ t.test('what checks say is in it, and how long clients wait', async t => {
   const before = Date.now()
   const { servicePorts } = build({
     snapshots: [snapshot(servicePort({ endpoints, retry }))],
-    checkOf: ({ name }, key) =>
+    checksOf: ({ name }) =>
       name !== 'default/web:http'
         ? undefined
-        : key === '10.0.0.1:8080'
-          ? checkedDown
-          : { ...checkedDown, up: true, isKnown: false, forMs: 0, reason: '' },
+        : key =>
+            key === '10.0.0.1:8080'
+              ? checkedDown
+              : { ...checkedDown, up: true, isKnown: false, forMs: 0, reason: '' },
   })
   const [first, second] = servicePorts[0]?.endpoints ?? []
   t.match(first?.check, { up: false, why: 'refused', host: 'db' })
@@ -336,70 +338,128 @@ t.test('a ServicePort has one state, and the reason for it', async t => {
   const none = [
     placement({ vips: [{ vip, capture: 'not captured', binds: [], reason: 'x' }] }),
   ]
+  const down =
+    (...keys: readonly string[]): StatusInput['checksOf'] =>
+    () =>
+    key =>
+      keys.includes(key) ? checkedDown : { ...checkedDown, up: true, reason: '' }
   const cases: readonly [
     Partial<ServicePort>,
     Some,
     state: string,
     reason: string,
-    missing?: number,
+    usable: number,
   ][] = [
-    [served, {}, 'ok', ''],
-    [{}, {}, 'no endpoints', ''],
+    [served, {}, 'ok', '', 2],
+    [{}, {}, 'no endpoints', '', 0],
     [
       { endpoints: [endpoint('10.0.0.1', notReady)] },
       {},
-      'none usable',
+      'down',
       `${first} not ready`,
-      1,
+      0,
     ],
     [
       served,
       { listeners: [listener({ binds: [failed(bind)] })] },
-      'not listening',
-      '127.96.0.10:80: EACCES',
+      'failing',
+      '127.96.0.10:80 can’t be listened on: EACCES',
+      2,
     ],
-    [served, { listeners: [listener({ binds: [binding(bind)] })] }, 'starting', ''],
-    [served, { placements: none }, 'not captured', '127.96.0.10:80: x'],
-    [{}, { placements: none }, 'no endpoints', ''],
-    [served, { orders: [pause] }, 'paused', 'by order: new clients wait'],
-    [{ ...served, protocol: 'UDP' }, { orders: [pause] }, 'ok', ''],
-    [served, { orders: [drainOf(first)] }, 'ok', `${first} drained by order`, 1],
+    [
+      served,
+      { listeners: [listener({ binds: [binding(bind)] })] },
+      'degraded',
+      'it is not listened on yet',
+      2,
+    ],
+    [served, { placements: none }, 'degraded', '127.96.0.10:80 is not served: x', 2],
+    [{}, { placements: none }, 'no endpoints', '', 0],
+    [served, { orders: [pause] }, 'paused', 'by order: new clients wait', 2],
+    [{ ...served, protocol: 'UDP' }, { orders: [pause] }, 'ok', '', 2],
+    [served, { orders: [drainOf(first)] }, 'draining', `${first} drained by order`, 1],
     [
       served,
       { orders: [drainOf(first), drainOf(second)] },
-      'none usable',
+      'down',
       `${first} drained by order, ${second} drained by order`,
+      0,
+    ],
+    [
+      served,
+      { listeners: resting(first) },
+      'degraded',
+      `${first} cooling down after a failure`,
       2,
     ],
-    [served, { listeners: resting(first) }, 'ok', `${first} resting after a failure`],
     [
       served,
       { listeners: resting(first, second) },
       'failing',
-      `${first} resting after a failure, ${second} resting after a failure`,
+      `${first} cooling down after a failure, ${second} cooling down after a failure`,
+      2,
+    ],
+    [
+      served,
+      { listeners: [listener({ failing: true })] },
+      'failing',
+      'the last client was not served: ECONNREFUSED',
+      2,
+    ],
+    [
+      served,
+      { listeners: [listener({ failing: true })], orders: [pause] },
+      'paused',
+      'by order: new clients wait',
+      2,
     ],
     [
       { ...with2, internal: forward(one), reachable: [one] },
-      { checkOf: (_, key) => (key === second ? checkedDown : undefined) },
-      'ok',
+      { checksOf: down(second) },
+      'degraded',
       `${second} down refused`,
       1,
+    ],
+    [
+      served,
+      { checksOf: down(first, second) },
+      'down',
+      `${first} down refused, tried all the same, ${second} down refused, tried all the same`,
+      0,
     ],
     [
       { ...with2, internal: forward(one), reachable: [one] },
       {},
       'ok',
       '1 unused by policy or hints',
+      1,
     ],
+    [{ ...with2, internal: drop }, {}, 'down', '2 unused by policy or hints', 0],
+    // The kernel modes count nothing.
+    [served, { listeners: [] }, 'ok', '', 2],
   ]
-  for (const [port, some, state, reason, missing = 0] of cases) {
+  for (const [port, some, state, reason, usable] of cases) {
     const what = input({ snapshots: [snapshot(servicePort(port))], ...some })
     const [found] = buildStatusDocument(what).servicePorts
-    t.match(found, { state, reason }, `${state}: ${reason}`)
+    const endpointCounts = { usable, all: port.endpoints?.length ?? 0 }
+    t.match(found, { state, reason, endpointCounts }, `${state}: ${reason}`)
     const [row] = Array.from(portViews(what), rowOf)
-    t.match(row, { state, reason, missing, addresses: '127.96.0.10:80' })
-    t.strictSame(row?.endpointCounts, found?.endpointCounts)
+    t.match(row, { state, reason, endpointCounts, addresses: '127.96.0.10:80' })
   }
+})
+
+t.test('what is not counted is null, and not 0', t => {
+  const [found] = build({
+    listeners: [],
+    snapshots: [snapshot(servicePort({ endpoints: [endpoint('10.0.0.1')] }))],
+  }).servicePorts
+  const { active, accepted, failed, retries, held, queued, bytesToClient } = found ?? {}
+  t.strictSame(
+    [active, accepted, failed, retries, held, queued, bytesToClient],
+    [null, null, null, null, null, null, null],
+  )
+  t.match(found?.endpoints, [{ active: null, failures: null }])
+  t.end()
 })
 
 const all = { service: undefined, fields: undefined, joinsAlike: false }
@@ -449,14 +509,16 @@ t.test('what endpoints have in common is written once, and read of each', async 
         snapshots: [snapshot(port)],
         listeners: [listener({ endpoints: [stats] })],
         orders: drained < 5 ? [drainOf(key(drained))] : [],
-        checkOf: (_, one) => (one === key(checked) ? down : undefined),
+        checksOf: () => one => (one === key(checked) ? down : undefined),
       })
       const document = buildStatusDocument(what)
       t.strictSame(await written(what, all), document)
       t.strictSame(apart(await written(what, { ...all, joinsAlike: true })), document)
       const [counts] = document.servicePorts.map(one => one.endpointCounts)
       const [found = []] = document.servicePorts.map(one => one.endpoints)
-      const usable = found.filter(one => one.eligible && one.drained === null)
+      const usable = found.filter(
+        one => one.eligible && one.drained === null && one.check?.up !== false,
+      )
       t.strictSame(counts, { usable: usable.length, all: endpoints.length })
     },
   )

@@ -104,7 +104,11 @@ t.test('the live page in a browser', { skip: noBrowser }, async t => {
   await t.test('says how all is, and what cannot be honoured, as text', async t => {
     t.match(
       await page.locator('#health').textContent(),
-      /^Healthy\. Usher \d+\.\d+\.\d+\S*, userspace mode, \w+ relay/,
+      /^Usher runs · .*· \d+ problems?$/,
+    )
+    t.match(
+      await page.locator('#about').textContent(),
+      /^Usher \d+\.\d+\.\d+\S*, userspace mode, \w+ relay/,
     )
     t.match(await page.locator('#problems').textContent(), /<img src="\/x">/)
     t.match(
@@ -269,7 +273,7 @@ t.test('the live page in a browser', { skip: noBrowser }, async t => {
     await still.goto(`${origin}/`)
     t.match(
       await still.locator('body').textContent(),
-      /Healthy\. Usher .*, userspace mode.*needs JavaScript/s,
+      /Usher runs.*\. Usher .*, userspace mode.*needs JavaScript/s,
     )
   })
 })

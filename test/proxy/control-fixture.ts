@@ -70,7 +70,13 @@ export const controlSocket = async (
     around: {
       place: () => ({ nodeName: '', zone: '' }),
       nodeClients: () => noNodeClients,
-      checkOf: () => undefined,
+      status: async () => ({
+        snapshots: [...reconciler.snapshots()],
+        placements: [...mode.placements],
+        stats: { listeners: [] },
+        orders: orders.all(),
+        checksOf: () => undefined,
+      }),
       connectTime: { inspectCommands: () => [] },
     },
     traffic: { mode, dataPath },

@@ -33,7 +33,7 @@ export const statusOfMany = (services: number) => {
       startedAt: Date.now() - 60_000,
       draining: false,
       orders: [],
-      checkOf: () => undefined,
+      checksOf: () => undefined,
       snapshots: [snapshot],
       placements,
       stats: {
@@ -91,6 +91,7 @@ const listenerOf = (port: ServicePort, i: number, now: number): ListenerStats =>
     }),
   },
   lastError: '',
+  failing: false,
   wanted: true,
 })
 

@@ -10,7 +10,7 @@ import {
   type Refused,
   type RequestOf,
 } from '../../observe/control-protocol.ts'
-import type { ChecksOf } from '../../observe/port-view.ts'
+import type { ViewInput } from '../../observe/port-view.ts'
 import { jsonPages } from '../../observe/json-pages.ts'
 import type { Log } from '../../observe/log.ts'
 import type { Place } from '../../model/topology.ts'
@@ -37,7 +37,8 @@ export interface ControlDeps {
 export interface Surroundings {
   readonly place: () => Place
   readonly nodeClients: () => NodeClients
-  readonly checksOf: ChecksOf
+  /** Asks the relay for its figures. */
+  readonly status: () => Promise<ViewInput>
   readonly connectTime: Pick<ConnectTimePart, 'inspectCommands'>
 }
 

@@ -1,6 +1,6 @@
 import { boundClients, type InspectCommand } from '../../kernel/proxier.ts'
 import type { Protocol, TrafficPolicy } from '../../model/service.ts'
-import { bindText, timesOf } from '../../observe/port-view.ts'
+import { bindText, type PortView, timesOf, viewOf } from '../../observe/port-view.ts'
 import type { Explanation, EndpointView, WorkerView } from '../../relay/explanation.ts'
 import {
   type AddressPort,
@@ -46,7 +46,11 @@ export const explain: Handler<'explain'> = async (deps, request) => {
   const vip = dialledVip(deps.mode.placements, dialled, protocol)
   const { servicePort, placed } = vip
   const forClient = clientTarget(deps, vip, client)
-  const explanation = await askRelay(deps, vip, client, dialled)
+  const [explanation, input] = await Promise.all([
+    askRelay(deps, vip, client, dialled),
+    deps.around.status(),
+  ])
+  const view = viewOf(servicePort, input)
   const isOpen = explanation?.closed === ''
   const coming = isOpen ? explanation.workers.filter(({ mayCome }) => mayCome) : []
   const epoch = Date.now()
@@ -63,6 +67,8 @@ export const explain: Handler<'explain'> = async (deps, request) => {
     protocol,
     route: shortName(servicePort.name),
     addressKind: placed.vip.kind,
+    state: view.condition.state,
+    reason: view.condition.reason,
     capture: placed.capture,
     listen: placed.binds.map(bindText).join(', '),
     verdict: explainedVerdict(vip, forClient, explanation, coming),
@@ -76,7 +82,7 @@ export const explain: Handler<'explain'> = async (deps, request) => {
       endpoints: candidates,
       affinity: affinity ? { endpoint: affinity.key, until: at(affinity.leftMs) } : null,
     })),
-    endpoints: explainedEndpoints(deps, vip, forClient, { explanation, coming }, at),
+    endpoints: explainedEndpoints(deps, view, forClient, { explanation, coming }, at),
     looks,
     notes: notesOf(vip, explanation, looks),
   }
@@ -154,13 +160,12 @@ interface Views {
  */
 const explainedEndpoints = (
   deps: ControlDeps,
-  { servicePort }: DialledVip,
+  { servicePort, checkOf }: PortView,
   { target, policy }: ClientTarget,
   { explanation, coming }: Views,
   at: (ms: number) => string,
 ): readonly Explained[] => {
   const { around, orders } = deps
-  const checkOf = around.checksOf(servicePort)
   const left = leftOutReasons(servicePort.endpoints, policy, around.place())
   const ofTarget = new Set(target.endpoints)
   const workers = explanation?.workers ?? []

@@ -33,6 +33,7 @@ const idle: ListenerStats = {
   endpoints: [{ key: 'x', active: 0, failures: 0, coolingDown: false }],
   counters: newCounters(),
   lastError: '',
+  failing: false,
   wanted: true,
 }
 
@@ -65,6 +66,7 @@ const busy: ListenerStats = {
     holdSecondsSum: 700,
   },
   lastError: 'oh',
+  failing: false,
   wanted: false,
 }
 

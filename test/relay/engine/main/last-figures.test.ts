@@ -17,7 +17,14 @@ const portOf = () => {
   const port = {
     now: 0,
     cells: new Float64Array(counterCell.count),
-    said: { id: 'a', name: 'a', protocol: 'TCP' as const, lastError: '', wanted: true },
+    said: {
+      id: 'a',
+      name: 'a',
+      protocol: 'TCP' as const,
+      lastError: '',
+      failing: false,
+      wanted: true,
+    },
     binds: [listening] as readonly BindState[],
     endpoints: [used] as readonly EndpointStats[],
     /** How often endpoints were read. */
