@@ -6,6 +6,7 @@ import {
   probeTable,
   requestTable,
   sourceTable,
+  stateTable,
   syncTable,
   versionTable,
 } from '../../src/observe/metrics-table.ts'
@@ -37,6 +38,7 @@ const always: readonly Row[] = [
   ...versionTable,
   ...modeTable,
   ...checkTable,
+  ...stateTable,
   ...probeTable,
   ...sourceTable,
   ...processTable,

@@ -75,6 +75,12 @@ const health: readonly Panel[] = [
     [[each, `usher_source_age_seconds{${here}}`]],
     'With the Kubernetes API about a minute at most; with files it grows until one changes.',
   ),
+  lines(
+    'Services by state',
+    'short',
+    [['{{state}}', `count by (state) (usher_service_state{${here}} == 1)`]],
+    'Of each Usher, node and IP family; failing and down are what clients suffer from.',
+  ),
   lines('Modes and versions', 'short', [
     ['{{mode}}', `count by (mode) (usher_proxy_mode{${here}})`],
     ['{{version}}', `count by (version) (usher_build_info{${here}})`],
