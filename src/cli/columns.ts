@@ -4,6 +4,8 @@ import { visible } from './io.ts'
 
 export interface Cell {
   readonly text: string
+  /** It stands at the right of its column. */
+  readonly isNumber?: true | undefined
   readonly style?: Style | undefined
 }
 
@@ -12,11 +14,15 @@ export type Cells = readonly (string | Cell)[]
 
 /** `now`: epoch milliseconds. */
 export const rowOf = <T>(columns: readonly Column<T>[], item: T, now: number): Cells =>
-  columns.map(({ read, style }) =>
-    style === undefined
+  columns.map(({ read, style, isNumber }) =>
+    style === undefined && isNumber === undefined
       ? read(item, now)
-      : { text: read(item, now), style: style(item, now) },
+      : { text: read(item, now), style: style?.(item, now), isNumber },
   )
+
+/** The names of the columns, each above its cells. */
+export const headOf = <T>(columns: readonly Column<T>[]): Cells =>
+  columns.map(({ name, isNumber }) => ({ text: name.replace('+', ''), isNumber }))
 
 export const styled = (
   text: string,
@@ -52,8 +58,11 @@ export const aligned = (
   let line = indent
   row.forEach((cell, column) => {
     const isLast = column === row.length - 1
-    const text = isLast ? textOf(cell) : textOf(cell).padEnd(widths[column] ?? 0)
-    line += styled(text, typeof cell === 'string' ? undefined : cell.style, colour)
+    const width = widths[column] ?? 0
+    const { style, isNumber = false } = typeof cell === 'string' ? {} : cell
+    const text = textOf(cell)
+    const padded = isNumber ? text.padStart(width) : isLast ? text : text.padEnd(width)
+    line += styled(padded, style, colour)
     if (!isLast) line += '  '
   })
   return line.trimEnd()

@@ -78,7 +78,7 @@ const dispatch = async (args: readonly string[], io: Io): Promise<number> => {
     io.err(mainHelp(io.columns))
     return 2
   }
-  if (first === '--version') {
+  if (first === '--version' || first === '-v' || first === 'version') {
     io.out(`usher ${version()}\n`)
     return 0
   }

@@ -3,12 +3,10 @@ import { listedKindsText } from '../config/options/control.ts'
 import { UsageError } from '../config/usage-error.ts'
 import {
   endpointsShape,
-  type ListedPort,
   listedShape,
   listenersShape,
   type StatusOf,
 } from '../observe/status.ts'
-import { routeName } from '../page/service-words.ts'
 import { suggest } from '../util/suggest.ts'
 import { UsherError } from '../util/usher-error.ts'
 import { askCommand, askPorts, exitCodeOf } from './ask-usher.ts'
@@ -18,7 +16,11 @@ import {
   kindNames,
   type Listing,
   listings,
+  bareName,
   emptyReason,
+  isCalled,
+  type Named,
+  notFound,
   type Item,
 } from './listings.ts'
 import { type Io, printAll, count, visible } from './io.ts'
@@ -70,7 +72,9 @@ const wantedOf = ({
     throw new UsageError(`${JSON.stringify(word)} is no kind; ${hint}`, 'get')
   }
   const name = rest.length === 0 ? [] : [rest.join('/')]
-  return { kind, names: [...name, ...more, ...route] }
+  const isNamed = kind === 'endpoints' || kind === 'connections' ? kind : 'services'
+  const others = more.map(each => bareName(each, isNamed))
+  return { kind, names: [...name, ...others, ...route] }
 }
 
 /** Usher is asked for what the kind is made of. */
@@ -124,31 +128,6 @@ const connections = async (
     left,
   )
 }
-
-type Named = Pick<ListedPort, 'servicePort'>
-
-const isCalled = ({ servicePort }: Named, given: string): boolean =>
-  servicePort === given || isNamed(routeName(servicePort), given)
-
-/** As orders name them: see `namedServicePorts`. */
-const isNamed = (route: string, given: string): boolean =>
-  route === given || withoutPort(route) === given
-
-const notFound = (given: string, ports: readonly Named[]): UsherError => {
-  const full = ports.map(({ servicePort }) => routeName(servicePort))
-  const known = [...new Set(full.flatMap(name => [withoutPort(name), name]))]
-  // Who leaves the namespace out means one of any.
-  const meant =
-    suggest(given, known) ?? known.find(name => name.replace(/^[^/]*\//, '') === given)
-  const hint =
-    meant === undefined ? 'usher get services lists them' : `did you mean ${meant}?`
-  return new UsherError(
-    'NOT_FOUND',
-    `there is no Service or route ${JSON.stringify(given)}; ${hint}`,
-  )
-}
-
-const withoutPort = (route: string): string => route.replace(/:[^/]*$/, '')
 
 type Output = Pick<OptionsOf<'get'>, 'output' | 'noHeaders'>
 

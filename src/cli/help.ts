@@ -37,7 +37,7 @@ export const mainHelp = (columns?: number): string => {
     '',
     'More:',
     '  usher COMMAND --help  the flags of a command',
-    '  usher --version       the version of Usher',
+    '  usher version         the version of Usher',
     '',
     'Exit codes:',
     ...exitCodes.flatMap(([code, meaning]) => coded(code, meaning, width)),

@@ -14,13 +14,15 @@ import {
   endpointsText,
   type Figure,
   figureText,
+  isOfService,
   routeName,
   serviceStates,
   severityStyle,
 } from '../page/service-words.ts'
-import { type Cells, rowOf } from './columns.ts'
+import { type Cells, headOf, rowOf } from './columns.ts'
 import type { itemShapes, ItemOf } from './json-documents.ts'
-import { isOfService } from './status.ts'
+import { suggest } from '../util/suggest.ts'
+import { UsherError } from '../util/usher-error.ts'
 import { bytesForPeople, forPeople, optionTexts } from './io.ts'
 
 // What `usher get` lists: of each kind the columns of its table, and its documents of JSON and YAML as
@@ -88,15 +90,23 @@ const routes: Table<'RouteList', ListedPort> = {
     { name: 'NAME', read: one => routeName(one.servicePort) },
     { name: 'PROTOCOL', read: one => one.protocol },
     { name: 'LISTEN', read: one => one.vips.map(({ vip }) => vip).join(',') },
-    { name: 'ENDPOINTS', read: endpointsText },
-    { name: 'ACTIVE', read: one => figureText(one.active) },
-    { name: 'WAITING', read: one => figureText(waitingOf(one)) },
+    { name: 'ENDPOINTS', isNumber: true, read: endpointsText },
+    { name: 'ACTIVE', isNumber: true, read: one => figureText(one.active) },
+    { name: 'WAITING', isNumber: true, read: one => figureText(waitingOf(one)) },
     stateColumn,
     { name: 'FAMILY+', read: one => one.family },
-    { name: 'ACCEPTED+', read: one => figureText(one.accepted) },
-    { name: 'FAILED+', read: one => figureText(one.failed) },
-    { name: 'TO-BACKENDS+', read: one => figureText(one.bytesToBackend, bytesForPeople) },
-    { name: 'TO-CLIENTS+', read: one => figureText(one.bytesToClient, bytesForPeople) },
+    { name: 'ACCEPTED+', isNumber: true, read: one => figureText(one.accepted) },
+    { name: 'FAILED+', isNumber: true, read: one => figureText(one.failed) },
+    {
+      name: 'TO-BACKENDS+',
+      isNumber: true,
+      read: one => figureText(one.bytesToBackend, bytesForPeople),
+    },
+    {
+      name: 'TO-CLIENTS+',
+      isNumber: true,
+      read: one => figureText(one.bytesToClient, bytesForPeople),
+    },
     { name: 'OPTIONS+', read: one => optionTexts(one.options).join(' ') || '-' },
   ],
 }
@@ -132,12 +142,12 @@ const services: Table<'ServiceList', ListedPort> = {
       name: 'OTHER-ADDRESSES',
       read: one => addressesOf(one).otherAddresses.join(',') || '-',
     },
-    { name: 'ENDPOINTS', read: endpointsText },
-    { name: 'ACTIVE', read: one => figureText(one.active) },
-    { name: 'FAILED', read: one => figureText(one.failed) },
+    { name: 'ENDPOINTS', isNumber: true, read: endpointsText },
+    { name: 'ACTIVE', isNumber: true, read: one => figureText(one.active) },
+    { name: 'FAILED', isNumber: true, read: one => figureText(one.failed) },
     stateColumn,
     { name: 'FAMILY+', read: one => one.family },
-    { name: 'ACCEPTED+', read: one => figureText(one.accepted) },
+    { name: 'ACCEPTED+', isNumber: true, read: one => figureText(one.accepted) },
   ],
 }
 
@@ -165,7 +175,11 @@ const sinceOf = ({ endpoint: { drained, check } }: OwnedEndpoint): string | null
 export const endpointColumns = {
   route: { name: 'ROUTE', read: one => routeName(one.port.servicePort) },
   state: { name: 'STATE', read: one => endpointState(one.endpoint) },
-  active: { name: 'ACTIVE', read: one => figureText(one.endpoint.active) },
+  active: {
+    name: 'ACTIVE',
+    isNumber: true,
+    read: one => figureText(one.endpoint.active),
+  },
 } as const satisfies Readonly<Record<string, Column<OwnedEndpoint>>>
 
 const endpoints: Table<'EndpointList', OwnedEndpoint> = {
@@ -195,9 +209,10 @@ const endpoints: Table<'EndpointList', OwnedEndpoint> = {
         `${weight}${weightSince === null ? '' : ' (by order)'}`,
     },
     endpointColumns.active,
-    { name: 'FAILURES', read: one => figureText(one.endpoint.failures) },
+    { name: 'FAILURES', isNumber: true, read: one => figureText(one.endpoint.failures) },
     {
       name: 'AGE',
+      isNumber: true,
       read: (one, now) => {
         const since = sinceOf(one)
         return since === null ? '-' : age(since, now)
@@ -252,10 +267,18 @@ const connections: Table<'ConnectionList', Connection> = {
     { name: 'CLIENT', read: one => one.client },
     { name: 'ENDPOINT', read: one => one.endpoint || '-' },
     { name: 'STATE', read: one => one.state },
-    { name: 'AGE', read: one => forPeople(one.ageMs) },
-    { name: 'TO-BACKEND', read: one => bytesForPeople(one.bytesToBackend) },
-    { name: 'TO-CLIENT', read: one => bytesForPeople(one.bytesToClient) },
-    { name: 'IDLE+', read: one => (one.idleMs === null ? '-' : forPeople(one.idleMs)) },
+    { name: 'AGE', isNumber: true, read: one => forPeople(one.ageMs) },
+    {
+      name: 'TO-BACKEND',
+      isNumber: true,
+      read: one => bytesForPeople(one.bytesToBackend),
+    },
+    { name: 'TO-CLIENT', isNumber: true, read: one => bytesForPeople(one.bytesToClient) },
+    {
+      name: 'IDLE+',
+      isNumber: true,
+      read: one => (one.idleMs === null ? '-' : forPeople(one.idleMs)),
+    },
   ],
 }
 
@@ -299,7 +322,7 @@ const listing = <K extends keyof typeof itemShapes, T>(
     })),
     left,
     isCounted: all.every(isCounted),
-    head: wide => shown(wide).map(({ name }) => name.replace('+', '')),
+    head: wide => headOf(shown(wide)),
   }
 }
 
@@ -330,3 +353,40 @@ export const kindNames: ReadonlyMap<string, Kind> = new Map([
   ['svc', 'services'],
   ['ep', 'endpoints'],
 ])
+
+/** What `usher get -o name` prints names it too: `endpoint/10.0.0.5:80`, `service/default/web:http`. */
+export const bareName = (
+  given: string,
+  kind: 'endpoints' | 'connections' | 'services',
+): string => {
+  const [word = '', ...rest] = given.split('/')
+  // `service/web` is a Service in a namespace of that name.
+  const least = kind === 'services' ? 2 : 1
+  return kindNames.get(word) === kind && rest.length >= least ? rest.join('/') : given
+}
+
+export type Named = Pick<ListedPort, 'servicePort'>
+
+/** By the name of a route, of a Service, or of one of its ports. */
+export const isCalled = ({ servicePort }: Named, given: string): boolean =>
+  servicePort === given || isNamed(routeName(servicePort), given)
+
+/** As orders name them: see `namedServicePorts`. */
+const isNamed = (route: string, given: string): boolean =>
+  route === given || withoutPort(route) === given
+
+export const notFound = (given: string, ports: readonly Named[]): UsherError => {
+  const full = ports.map(({ servicePort }) => routeName(servicePort))
+  const known = [...new Set(full.flatMap(name => [withoutPort(name), name]))]
+  // Who leaves the namespace out means one of any.
+  const meant =
+    suggest(given, known) ?? known.find(name => name.replace(/^[^/]*\//, '') === given)
+  const hint =
+    meant === undefined ? 'usher get services lists them' : `did you mean ${meant}?`
+  return new UsherError(
+    'NOT_FOUND',
+    `there is no Service or route ${JSON.stringify(given)}; ${hint}`,
+  )
+}
+
+const withoutPort = (route: string): string => route.replace(/:[^/]*$/, '')

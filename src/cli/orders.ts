@@ -7,6 +7,7 @@ import {
 } from '../observe/control-protocol.ts'
 import { askCommand, exitCodeOf } from './ask-usher.ts'
 import { type Io, visible } from './io.ts'
+import { bareName } from './listings.ts'
 
 // Commands that have an Usher carry out an order at its control socket. The exit code is 0 where
 // everything named is as it was ordered, also if it was before; 1 where something is not.
@@ -67,7 +68,8 @@ const pauses = {
 
 /** `usher pause` */
 export const pause = (options: OptionsOf<'pause'>, io: Io): Promise<number> => {
-  const { name: routes, reset, for: ms, controlSocket } = options
+  const { name, reset, for: ms, controlSocket } = options
+  const routes = routeNames(name)
   const request = { routes, reset, ...(ms > 0 && { forMs: ms }) }
   return carryOut('pause', controlSocket, request, io, {
     ...pauses,
@@ -77,8 +79,8 @@ export const pause = (options: OptionsOf<'pause'>, io: Io): Promise<number> => {
 
 /** `usher resume` */
 export const resume = (options: OptionsOf<'resume'>, io: Io): Promise<number> => {
-  const { name: routes, controlSocket } = options
-  return carryOut('resume', controlSocket, { routes }, io, {
+  const { name, controlSocket } = options
+  return carryOut('resume', controlSocket, { routes: routeNames(name) }, io, {
     ...pauses,
     isWanted: ({ paused }) => paused === null,
   })
@@ -111,7 +113,8 @@ const drains = {
 
 /** `usher drain` */
 export const drain = (options: OptionsOf<'drain'>, io: Io): Promise<number> => {
-  const { endpoint: endpoints, route, close: how, for: ms, controlSocket } = options
+  const { endpoint, route, close: how, for: ms, controlSocket } = options
+  const endpoints = endpointNames(endpoint)
   const times = ms > 0 && { forMs: ms }
   const request = { endpoints, ...routesOf(route), close: how, ...times }
   return carryOut('drain', controlSocket, request, io, {
@@ -122,8 +125,8 @@ export const drain = (options: OptionsOf<'drain'>, io: Io): Promise<number> => {
 
 /** `usher undrain` */
 export const undrain = (options: OptionsOf<'undrain'>, io: Io): Promise<number> => {
-  const { endpoint: endpoints, route, controlSocket } = options
-  const request = { endpoints, ...routesOf(route) }
+  const { endpoint, route, controlSocket } = options
+  const request = { endpoints: endpointNames(endpoint), ...routesOf(route) }
   return carryOut('undrain', controlSocket, request, io, {
     ...drains,
     isWanted: ({ drained }) => drained === null,
@@ -132,13 +135,23 @@ export const undrain = (options: OptionsOf<'undrain'>, io: Io): Promise<number> 
 
 /** Those that are named, or all. */
 const routesOf = (route: readonly string[]): { routes?: readonly string[] } =>
-  route.length === 0 ? {} : { routes: route }
+  route.length === 0 ? {} : { routes: routeNames(route) }
+
+const routeNames = (given: readonly string[]): readonly string[] =>
+  given.map(name => bareName(name, 'services'))
+
+const endpointNames = (given: readonly string[]): readonly string[] =>
+  given.map(name => bareName(name, 'endpoints'))
 
 /** `usher weight`: of one endpoint, in all routes that are meant. */
 export const weight = async (options: OptionsOf<'weight'>, io: Io): Promise<number> => {
   const { endpoint: given, route, reset, controlSocket } = options
   const { endpoint, wanted } = readWeight(given, reset)
-  const request = { endpoints: [endpoint], ...routesOf(route), weight: wanted }
+  const request = {
+    endpoints: endpointNames([endpoint]),
+    ...routesOf(route),
+    weight: wanted,
+  }
   return carryOut('weight', controlSocket, request, io, {
     outcomesOf: ({ endpoints }) => endpoints,
     isWanted: one =>
@@ -177,7 +190,8 @@ const weightText = (one: AnswerOf<'weight'>['endpoints'][number]): string => {
 
 /** `usher close`: all of the connections were open, and are no more. */
 export const close = (options: OptionsOf<'close'>, io: Io): Promise<number> => {
-  const { connection: connections, controlSocket } = options
+  const { connection, controlSocket } = options
+  const connections = connection.map(name => bareName(name, 'connections'))
   return carryOut('close', controlSocket, { connections }, io, {
     outcomesOf: answer => answer.connections,
     isWanted: ({ closed }) => closed,

@@ -1,6 +1,7 @@
 import type { OptionsOf } from '../config/options.ts'
 import { askPorts, askStatus, exitCodeOf } from './ask-usher.ts'
 import { jsonText } from './document-text.ts'
+import { bareName, isCalled, type Named, notFound } from './listings.ts'
 import {
   type Io,
   printAll,
@@ -23,6 +24,7 @@ import {
 import {
   countStates,
   headlineOf,
+  isOfService,
   isUsable,
   type Overall,
   type ServiceState,
@@ -33,21 +35,45 @@ import {
 } from '../page/service-words.ts'
 import { aligned, columnWidths, styled, type Cells, type Cell } from './columns.ts'
 
-/** `usher status`: 0 when Usher answered (healthy or not), 3 when it did not. */
+/** `usher status`: 0 when Usher answered (healthy or not), 1 when nothing has a name that was given, 3 when it did not answer. */
 export const status = (
-  { address, json }: OptionsOf<'status'>,
+  { address, json, service, all }: OptionsOf<'status'>,
   io: Io,
   timeoutMs?: number,
 ): Promise<number> =>
   exitCodeOf('status', io, async () => {
     const where = { controlSocket: '', address }
-    if (json) io.out(`${jsonText((await askStatus(where, timeoutMs)).raw, 2)}\n`)
-    else {
-      const document = await askPorts(where, printedShape, timeoutMs)
-      printAll(statusText(document, Date.now(), io.colour), io)
+    const names = service.map(name => bareName(name, 'services'))
+    if (json) {
+      const { document, raw } = await askStatus(where, timeoutMs)
+      if (names.length === 0) io.out(`${jsonText(raw, 2)}\n`)
+      else
+        io.out(`${jsonText({ ...document, servicePorts: called(document, names) }, 2)}\n`)
+      return 0
     }
+    const document = await askPorts(where, printedShape, timeoutMs)
+    const shown = names.length > 0 ? called(document, names) : worthALook(document, all)
+    printAll(statusText(document, Date.now(), io.colour, shown), io)
     return 0
   })
+
+/** Those that are meant by these names. Throws NOT_FOUND. */
+const called = <P extends Named>(
+  { servicePorts }: StatusOf<P>,
+  names: readonly string[],
+): readonly P[] => {
+  const unknown = names.find(name => !servicePorts.some(port => isCalled(port, name)))
+  if (unknown !== undefined) throw notFound(unknown, servicePorts)
+  return servicePorts.filter(port => names.some(name => isCalled(port, name)))
+}
+
+/** With more of them only those that are not ok are printed. */
+const mostShown = 20
+
+const worthALook = ({ servicePorts }: Printed, isAll: boolean): readonly PrintedPort[] =>
+  isAll || servicePorts.length <= mostShown
+    ? servicePorts
+    : servicePorts.filter(({ state = 'ok' }) => state !== 'ok').slice(0, mostShown)
 
 type Printed = StatusOf<PrintedPort>
 
@@ -327,14 +353,15 @@ const statesTexts = (states: StateCounts): readonly string[] =>
 
 /**
  * The status as text for people, in pieces of a few lines: trouble is in the header and
- * at the end, where it is seen without scrolling. `now` is epoch milliseconds.
+ * at the end, where it is seen without scrolling. `now` is epoch milliseconds; `shown`: those with lines of their own.
  */
 export function* statusText(
   document: Printed,
   now: number,
   colour: boolean,
+  shown: readonly PrintedPort[] = document.servicePorts,
 ): Generator<string> {
-  const all = document.servicePorts.map((port): PortRows => {
+  const all = shown.map((port): PortRows => {
     const counted = countedOf(document, port)
     return {
       port,
@@ -352,6 +379,9 @@ export function* statusText(
   }
   yield `${header(document, now, colour).join('\n')}\n`
   for (const rows of all) yield `${portLines(rows, widths, now, colour).join('\n')}\n`
+  const left = document.servicePorts.length - shown.length
+  if (left > 0)
+    yield `\n${count(left, 'ServicePort')} more: usher status NAME, or usher status --all\n`
   yield `${footer(document, now, colour).join('\n')}\n`
 }
 
@@ -400,10 +430,6 @@ const portLines = (
 
 const red = (text: string): Cell => ({ text, style: 'red' })
 const yellow = (text: string): Cell => ({ text, style: 'yellow' })
-
-/** Routes of a sidecar are of none. */
-export const isOfService = ({ servicePort }: Pick<PrintedPort, 'servicePort'>): boolean =>
-  !servicePort.startsWith('route/')
 
 /** What a Local policy leaves of a VIP's clients; '' when it serves all of them. */
 const limitOf = ({ kind }: VipStatus, { verdicts }: PrintedPort): string => {

@@ -9,6 +9,7 @@ import { askCommand, exitCodeOf } from './ask-usher.ts'
 import { type Io, visible, bytesForPeople, forPeople } from './io.ts'
 import { aligned, type Cell, type Cells, columnWidths } from './columns.ts'
 import { jsonText } from './document-text.ts'
+import { bareName } from './listings.ts'
 import { apiVersion } from './json-documents.ts'
 
 type Options = OptionsOf<'tap'>
@@ -29,13 +30,16 @@ export const tap = (options: Options, io: Io): Promise<number> =>
 
 const printNote = (io: Io, what: string): void => io.err(`usher tap: ${visible(what)}\n`)
 
+const routesOf = ({ service }: Options): readonly string[] =>
+  service.map(name => bareName(name, 'services'))
+
 const poll = (
   options: Options,
   after?: string,
   stop?: AbortSignal,
 ): Promise<AnswerOf<'ended'>> => {
   const request = {
-    routes: options.service,
+    routes: routesOf(options),
     failed: options.failed,
     ...(options.client.length > 0 && { clients: options.client }),
     perSecond: options.maxRate,
@@ -47,7 +51,8 @@ const poll = (
 }
 
 const printOpen = async (options: Options, printer: Printer): Promise<void> => {
-  const { client, service: routes, maxRate } = options
+  const { client, maxRate } = options
+  const routes = routesOf(options)
   const clients = client.length === 0 ? undefined : rangesOf(client)
   // Some clients' may be any of them.
   const request = { routes, ...(clients === undefined && { limit: maxRate }) }

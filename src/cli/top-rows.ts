@@ -14,7 +14,7 @@ import {
   ratesOf,
   routeName,
 } from '../page/service-words.ts'
-import { type Cells, rowOf } from './columns.ts'
+import { type Cells, headOf, rowOf } from './columns.ts'
 import {
   endpointColumns,
   type OwnedEndpoint,
@@ -62,11 +62,12 @@ const tableOf = <T>(
   all: readonly T[],
 ): readonly Cells[] => {
   const now = Date.now()
-  return [columns.map(({ name }) => name), ...all.map(one => rowOf(columns, one, now))]
+  return [headOf(columns), ...all.map(one => rowOf(columns, one, now))]
 }
 
 const failedColumn = <T>(read: (one: T) => Figure): Column<T> => ({
   name: 'FAILED/S',
+  isNumber: true,
   read: one => figureText(read(one), perSecond),
   style: one => ((read(one) ?? 0) > 0 ? 'red' : undefined),
 })
@@ -77,20 +78,29 @@ const rateOf = ({ active, rates }: RatedPort, field: keyof Rates): Figure =>
 
 const bytesColumn = (name: string, field: keyof Rates): Column<RatedPort> => ({
   name,
+  isNumber: true,
   read: one => figureText(rateOf(one, field), rate => bytesForPeople(Math.round(rate))),
 })
 
 const serviceColumns: readonly Column<RatedPort>[] = [
   { name: 'NAME', read: one => one.name },
-  { name: 'PROTOCOL', read: one => one.protocol },
-  { name: 'ENDPOINTS', read: endpointsText },
-  { name: 'ACTIVE', read: one => figureText(one.active) },
-  { name: 'NEW/S', read: one => figureText(rateOf(one, 'accepted'), perSecond) },
+  stateColumn,
+  { name: 'ENDPOINTS', isNumber: true, read: endpointsText },
+  { name: 'ACTIVE', isNumber: true, read: one => figureText(one.active) },
+  {
+    name: 'NEW/S',
+    isNumber: true,
+    read: one => figureText(rateOf(one, 'accepted'), perSecond),
+  },
   failedColumn(one => rateOf(one, 'failed')),
-  { name: 'RETRIES/S', read: one => figureText(rateOf(one, 'retries'), perSecond) },
+  {
+    name: 'RETRIES/S',
+    isNumber: true,
+    read: one => figureText(rateOf(one, 'retries'), perSecond),
+  },
   bytesColumn('TO-BACKENDS/S', 'bytesToBackend'),
   bytesColumn('TO-CLIENTS/S', 'bytesToClient'),
-  stateColumn,
+  { name: 'PROTOCOL', read: one => one.protocol },
 ]
 
 type Order = (a: RatedPort, b: RatedPort) => number
@@ -136,12 +146,12 @@ export const endpointRows = ({ before, after, seconds }: Snapshots): readonly Ce
 }
 
 const ratedColumns: readonly Column<RatedEndpoint>[] = [
-  { name: 'ENDPOINT', read: one => one.name },
+  { name: 'NAME', read: one => one.name },
   endpointColumns.route,
   endpointColumns.state,
   endpointColumns.active,
   failedColumn(one => (one.endpoint.failures === null ? null : one.failed)),
-  { name: 'WEIGHT', read: one => String(one.endpoint.weight) },
+  { name: 'WEIGHT', isNumber: true, read: one => String(one.endpoint.weight) },
 ]
 
 const endpointsOf = ({ servicePort, protocol, endpoints = [] }: ShownPort) =>

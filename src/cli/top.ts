@@ -17,7 +17,8 @@ const everyMs = 1000
 /** `usher top`: 0, 1 when there is nothing yet to print once, 3 with the reason when there is no answer. */
 export const top = (options: Options, io: Io): Promise<number> =>
   exitCodeOf('top', io, async () => {
-    if (options.once) await printOnce(options, io)
+    // Elsewhere there are no keys, and no screen to draw on again.
+    if (options.once || !process.stdout.isTTY) await printOnce(options, io)
     else await showUntilQuit(options, io)
     return 0
   })
@@ -96,8 +97,8 @@ const showUntilQuit = async (options: Options, io: Io): Promise<void> => {
       const snapshots = snapshotsOf(before, after, options)
       const rows = ofEndpoints ? endpointRows(snapshots) : serviceRows(snapshots, sort)
       const by = ofEndpoints ? 'endpoints' : `by ${sort}`
-      const head = `${headLine(after.status)}; ${by}; keys: n a f r b s sort, e endpoints, q ends`
-      draw([head, ...tableLines(rows, io.colour)], io)
+      const keysHelp = `${by}; keys: n a f r b s sort, e endpoints, q ends`
+      draw([headLine(after.status), keysHelp, ...tableLines(rows, io.colour)], io)
       const key = await keys.next(everyMs)
       if (io.gone.aborted) return
       if (key === 'q' || key === '\u0003') return

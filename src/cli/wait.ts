@@ -214,8 +214,7 @@ const listensAt = ({ protocol, vips }: WaitingPort, listen: string): boolean => 
 
 const waitingText = (port: WaitingPort): string => {
   const { servicePort, held, queued, paused } = port
-  if (!held)
-    return !queued ? '' : `${clientsWait(queued, servicePort)} for a place`
+  if (!held) return !queued ? '' : `${clientsWait(queued, servicePort)} for a place`
   const what = paused === null ? 'an endpoint' : 'the end of a pause'
   return `${clientsWait(held, servicePort)} for ${what}`
 }

@@ -86,13 +86,16 @@ export const commands = {
   },
   status: {
     summary: 'Show what a running Usher is doing.',
-    usage: '[flags]',
+    usage: '[SERVICE...] [flags]',
     description:
       'Asks a running Usher, on its metrics address, for its Services, their VIPs (the ' +
-      'addresses that clients dial), endpoints, connections and errors. Exits 0 when there ' +
-      'is an answer, whatever it says, and 3 with the reason when there is none.',
+      'addresses that clients dial), endpoints, connections and errors. Of more than 20 ' +
+      'ServicePorts it prints those that are not ok, unless some are named. Exits 0 when ' +
+      'there is an answer, whatever it says, 1 when there is nothing of a name, and 3 with ' +
+      'the reason when there is no answer.',
     examples: [
       ['usher status', 'the Usher on this host'],
+      ['usher status default/web', 'one Service, with its endpoints'],
       ['usher status --json | jq .unhealthy', 'for programs'],
     ],
   },

@@ -41,6 +41,10 @@ export const fieldValue = (
   return type.join === undefined ? values.at(-1) : type.join(values)
 }
 
+/** What is given without a flag is called as the help of the command has it. */
+const nameOf = (flag: string, { positional, type }: Row): string =>
+  positional ? type.metavar : `--${flag}`
+
 /** What a flag makes of its texts, or of its default. Throws BadValue. */
 const optionOf = (
   row: Row,
@@ -98,7 +102,7 @@ export const readOptions = <C extends Command>(
       [
         flag,
         row,
-        named(command, `--${flag}`, () => optionOf(row, command, given.get(flag))),
+        named(command, nameOf(flag, row), () => optionOf(row, command, given.get(flag))),
       ] as const,
   )
   const options = Object.fromEntries(

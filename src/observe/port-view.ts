@@ -398,7 +398,12 @@ interface Run {
 }
 
 /** Its endpoints. Of 100 000 most have nothing to tell but where they are: what is said of them is made once for all alike. */
-const runsOf = ({ servicePort, listener, orders, checkOf }: PortParts): readonly Run[] => {
+const runsOf = ({
+  servicePort,
+  listener,
+  orders,
+  checkOf,
+}: PortParts): readonly Run[] => {
   const ordered = new Map(orders.map(order => [`${order.kind} ${order.endpoint}`, order]))
   const living = new Map(
     listener?.endpoints.filter(isUsed).map(stats => [stats.key, stats]),

@@ -6,5 +6,7 @@ export interface Column<T> {
   readonly read: (row: T, now: number) => string
   /** After it, in a quieter voice; on the page alone. */
   readonly more?: (row: T, now: number) => string
+  /** It stands at the right of its column. */
+  readonly isNumber?: true
   readonly style?: (row: T, now: number) => Style | undefined
 }

@@ -14,8 +14,6 @@ export interface ServiceColumn extends Column<Row> {
   readonly id: string
   /** Said on hover. */
   readonly help?: string
-  /** Made of counts, and left out where there are none. */
-  readonly isNumber?: true
   /** The first click sorts so. */
   readonly first: 'ascending' | 'descending'
   /** What it is sorted by. */

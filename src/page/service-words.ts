@@ -98,6 +98,10 @@ export const identity = (
 export const routeName = (servicePort: string): string =>
   servicePort.replace(/^route\//, '')
 
+/** Routes of a sidecar are of none. */
+export const isOfService = ({ servicePort }: Pick<ShownPort, 'servicePort'>): boolean =>
+  !servicePort.startsWith('route/')
+
 /** `usable/all`. */
 export const endpointsText = ({
   endpointCounts: { usable, all },

@@ -139,9 +139,15 @@ const serve = async (t: Test, listener: RequestListener): Promise<string> => {
   return `127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 
-const ask = async (address: string, json = false, timeoutMs = 3000) => {
+const ask = async (
+  address: string,
+  json = false,
+  timeoutMs = 3000,
+  some: { service?: readonly string[]; all?: boolean } = {},
+) => {
   const { io, printed } = keptIo()
-  const code = await status({ address, json }, io, timeoutMs)
+  const given = { address, json, service: [], all: false, ...some }
+  const code = await status(given, io, timeoutMs)
   return { code, ...printed }
 }
 
@@ -542,11 +548,40 @@ t.test('10 000 ServicePorts with 20 endpoints each come through', async t => {
   const address = await serve(t, (_, response) => {
     response.end(JSON.stringify({ ...good, servicePorts }))
   })
-  const { code, out } = await ask(address, false, 60_000)
+  const { code, out } = await ask(address, false, 60_000, { all: true })
   t.equal(code, 0)
   t.match(out, 'default/web-9999 TCP')
   t.match(out, '10000 ServicePorts, 10000 degraded, 30000 active')
 })
+
+t.test(
+  'of many ServicePorts those that are not ok are printed, or those that are named',
+  async t => {
+    const servicePorts = Array.from({ length: 100 }, (_, index): ServicePortStatus => {
+      const state = index === 7 || index === 70 ? 'degraded' : 'ok'
+      return { ...web, state, servicePort: `default/web-${index}:http` }
+    })
+    const address = await serve(t, (_, response) => {
+      response.end(JSON.stringify({ ...good, servicePorts }))
+    })
+    const titlesOf = (out: string) => out.match(/^default\/web-\d+/gm)
+    const { out } = await ask(address)
+    t.strictSame(titlesOf(out), ['default/web-7', 'default/web-70'])
+    t.match(out, '\n98 ServicePorts more: usher status NAME, or usher status --all\n')
+    t.match(out, '100 ServicePorts, 98 ok, 2 degraded, 300 active, 0 problems\n')
+    const named = await ask(address, false, 3000, { service: ['default/web-3'] })
+    t.strictSame(titlesOf(named.out), ['default/web-3'])
+    const json = await ask(address, true, 3000, {
+      service: ['service/default/web-3:http'],
+    })
+    t.match(JSON.parse(json.out), {
+      servicePorts: [{ servicePort: 'default/web-3:http' }],
+    })
+    const unknown = await ask(address, false, 3000, { service: ['default/wob-3'] })
+    t.equal(unknown.code, 1)
+    t.match(unknown.err, 'there is no Service or route "default/wob-3"; did you mean')
+  },
+)
 
 t.test('one long name does not push the other columns away', async t => {
   const long = web.vips.map(vip => ({ ...vip, vip: `${'x'.repeat(500)}:1` }))

@@ -21,7 +21,7 @@ export const badFlags: readonly (readonly [string[], string])[] = [
   [['--udp-max-flows', '1.5'], '"1.5" is not a whole number'],
   [
     ['--capture', 'Auto'],
-    '"Auto" is not one of the choices; give auto, nftables, iptables, local, listen, none',
+    '"Auto" is not one of the choices; did you mean auto? Or give auto, nftables, iptables, local, listen, none',
   ],
   [['--relay', 'fast'], 'is not one of the choices; give auto, linux, portable'],
   [['--relay-workers', '65'], '"65" is not a whole number from 0 to 64'],

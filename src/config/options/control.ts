@@ -59,10 +59,16 @@ export const control = group('What', node, {
     help: `What to list: ${listedKindsText}. Names may follow, or stand behind a slash: then only what has one of them is listed. As kubectl has them, also svc, ep and the singular.`,
   },
   service: {
-    commands: ['tap'],
+    commands: ['tap', 'status'],
     type: list(text('SERVICE')),
     positional: true,
     help: 'Name of a Service as NAMESPACE/NAME or NAMESPACE/NAME:PORT, or of a route. May be given several times.',
+  },
+  'status-all': {
+    commands: ['status'],
+    flag: 'all',
+    type: onOff,
+    help: 'Print each ServicePort. Without it, of more than 20, only those that are not ok.',
   },
   failed: {
     commands: ['tap'],

@@ -1,3 +1,5 @@
+import { suggest } from '../../util/suggest.ts'
+
 /**
  * How the text of a flag becomes the value that its field in a file would have, and how
  * that becomes what Usher goes by. Both throw BadValue, in words that read on from the
@@ -71,6 +73,13 @@ export const text = (metavar: string): OptionType<string, string> =>
 export const anyText = (metavar: string): OptionType<string, string> =>
   textual(metavar, given => given)
 
+/** `did you mean iptables? ...`, with all of them. */
+const choiceHint = (given: string, choices: readonly string[]): string => {
+  const meant = suggest(given, choices)
+  const all = `give ${choices.join(', ')}`
+  return meant === undefined ? all : `did you mean ${meant}? Or ${all}`
+}
+
 /** One of the words in `choices`. */
 export const oneOf = <const T extends string>(
   choices: readonly T[],
@@ -78,7 +87,7 @@ export const oneOf = <const T extends string>(
   ...textual(choices.join('|'), given => {
     const found = choices.find(choice => choice === given)
     if (found === undefined)
-      throw badValue(given, 'is not one of the choices', `give ${choices.join(', ')}`)
+      throw badValue(given, 'is not one of the choices', choiceHint(given, choices))
     return found
   }),
   choices,
