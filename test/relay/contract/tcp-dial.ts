@@ -44,6 +44,22 @@ export const tcpDialContract = (t: Test, make: MakeRelay): void => {
     t.equal(endpoints.filter(one => one.failures > 0).length, 9, 'nine are blamed')
   })
 
+  t.test(
+    'a listener fails from a client that got no endpoint to one that gets one',
+    async t => {
+      const limits = { dialLadder: [20] }
+      const { listen, stats } = relayFixture(t, make, { limits })
+      const [port, gone] = [await freeTcpPort(), await freeTcpPort()]
+      await listen({ binds: at(port), endpoints: [endpoint(testHost, gone)] })
+      t.equal(stats().failing, false)
+      t.match(await ask(port), { how: 'ECONNRESET' })
+      await until('it fails', () => stats().failing)
+      await tcpBackend(t, socket => void socket.end('back'), testHost, gone)
+      t.match(await ask(port), { text: 'back' })
+      await until('it does not', () => !stats().failing)
+    },
+  )
+
   t.test('a silent backend costs others no time and its clients one step', async t => {
     // All clients are there before the first step is over, also on a busy host.
     const { listen, records } = relayFixture(t, make, {

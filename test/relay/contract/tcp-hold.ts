@@ -52,6 +52,20 @@ export const tcpHoldContract = (t: Test, make: MakeRelay): void => {
     t.ok(holdSecondsSum > 20 * 0.2 && holdSecondsSum < 20 * 2.5, `${holdSecondsSum} s`)
   })
 
+  t.test('they wait from when all endpoints have refused', async t => {
+    const limits = { dialLadder: [60_000, 60_000] }
+    const { listen, stats } = relayFixture(t, make, { limits })
+    const [port, gone] = [await freeTcpPort(), await freeTcpPort()]
+    const endpoints = [endpoint(testHost, gone)]
+    const retry = { ...never, holdMs: 120_000 }
+    await listen({ binds: [{ address: testHost, port }], endpoints, retry })
+    const client = dial(t, port)
+    await until('it waits', () => stats().counters.held === 1)
+    t.equal(stats().counters.dialAttempts, 1, 'the first step is not over')
+    reset(client)
+    await until('it has left', () => stats().counters.held === 0)
+  })
+
   t.test('they wait also where there is no endpoint at all', async t => {
     const { port, listen, held } = await setUp(t, 20_000)
     await listen([])
