@@ -25,7 +25,9 @@ export const showHead = (
     source.error === '' ? lastRead : `${lastRead}, and not since: ${source.error}`,
   )
   setAttribute(lastReadElement, 'class', source.error === '' ? '' : 'trouble')
-  document.title = `${isTrouble ? '● ' : ''}Usher`
+  const { node } = head
+  setText(byId('node'), node || 'Usher')
+  document.title = `${isTrouble ? '● ' : ''}${node === '' ? '' : `${node} · `}Usher`
 }
 
 export const showProblems = ({ problems, problemCount }: Head): void => {

@@ -32,6 +32,8 @@ export interface Head {
   readonly draining: boolean
   /** Why Usher is not healthy; empty when it is. */
   readonly unhealthy: readonly string[]
+  /** '' where there is none. */
+  readonly node: string
   /** Version, mode, relay, node. */
   readonly about: string
   readonly source: { readonly name: string; readonly error: string }

@@ -260,6 +260,7 @@ const pageHead = (input: StatusInput): Head => {
   return {
     draining,
     unhealthy: health.healthy ? [] : health.reasons,
+    node: input.node?.name ?? '',
     about: about(input),
     source: { name: source.name, error: source.error },
     counted: countedOf(input),
