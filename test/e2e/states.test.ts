@@ -7,7 +7,7 @@ import { manifestFile, service, slice } from '../support/manifests.ts'
 import { freeTcpPort, testHost } from '../support/ports.ts'
 import { endpoint } from '../support/relay-fixture.ts'
 import { silentBackend } from '../support/silent-backend.ts'
-import { ask, dial, namedEcho } from '../support/tcp-backend.ts'
+import { ask, dial, firstWord, namedEcho } from '../support/tcp-backend.ts'
 import { until } from '../support/until.ts'
 import { get, runUsher, startUsher } from '../support/usher.ts'
 
@@ -113,11 +113,14 @@ t.test('a Service has one state, and each view has the same word for it', async 
 
   // Cooling down and failing are over after some seconds: there are always clients.
   let isOver = false
-  const clients = Promise.all(
-    (['cooling', 'failing'] as const).map(async name => {
-      while (!isOver) await ask(port(name))
-    }),
-  )
+  const clients = Promise.all([
+    (async () => {
+      while (!isOver) await firstWord(port('cooling'))
+    })(),
+    (async () => {
+      while (!isOver) await ask(port('failing'))
+    })(),
+  ])
   t.teardown(async () => {
     isOver = true
     await clients
@@ -143,7 +146,11 @@ t.test('a Service has one state, and each view has the same word for it', async 
     const lines = (await command('top', '--once')).split('\n')
     for (const name of names) {
       const line = lines.find(one => one.startsWith(`default/${name}:p `)) ?? ''
-      t.match(line, new RegExp(` ${expected[name][1]} .* ${words[name]}( |$)`), line)
+      t.match(
+        line,
+        new RegExp(`:p +${words[name]}( \\d+s)? +${expected[name][1]} `),
+        line,
+      )
     }
   })
 
