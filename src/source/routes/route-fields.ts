@@ -122,7 +122,7 @@ const block = checkedText(
 const accessLogOptions = {
   accessLog: option(
     oneOf(accessLogFormats),
-    'TCP only; off by default. A line for each connection that has ended: as JSON, or as HAProxy writes it with `option tcplog`. See [access-log.md](access-log.md).',
+    'TCP only; off by default. A line for each connection that has ended: as JSON, or as HAProxy writes it with `option tcplog`. See [access log](operating.md#access-log).',
     { example: 'json', protocol: 'TCP', at: ['accessLog', 'format'] },
   ),
   accessLogTo: option(
