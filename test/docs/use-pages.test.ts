@@ -12,11 +12,11 @@ import { pageOf, walkPage, walkProblem } from './walk-page.ts'
 
 // What a reader does by these pages is done, and what they say that he sees is seen.
 t.jobs = 3
-const usePages = ['use-node.md', 'use-swap.md', 'use-sidecar.md', 'benchmarking.md']
+const usePages = ['use-node.md', 'use-swap.md', 'sidecar.md', 'benchmarking.md']
 const skip = walkProblem || missingPrograms('unshare', 'ip', 'curl')
 
 t.test('a sidecar in front of a database', { skip }, async t => {
-  await walkPage(t, pageOf('use-sidecar.md'), { usher: [usherProgram] })
+  await walkPage(t, pageOf('sidecar.md'), { usher: [usherProgram] })
 })
 
 t.test('a node without netfilter', { skip }, async t => {
