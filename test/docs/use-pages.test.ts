@@ -12,14 +12,14 @@ import { pageOf, walkPage, walkProblem } from './walk-page.ts'
 
 // What a reader does by these pages is done, and what they say that he sees is seen.
 t.jobs = 3
-const usePages = ['replace-kube-proxy.md', 'use-sidecar.md', 'performance.md']
+const usePages = ['replace-kube-proxy.md', 'sidecar.md', 'performance.md']
 const [swap = '', withoutNetfilter = ''] = pageOf('replace-kube-proxy.md').split(
   '\n## A node without netfilter\n',
 )
 const skip = walkProblem || missingPrograms('unshare', 'ip', 'curl')
 
 t.test('a sidecar in front of a database', { skip }, async t => {
-  await walkPage(t, pageOf('use-sidecar.md'), { usher: [usherProgram] })
+  await walkPage(t, pageOf('sidecar.md'), { usher: [usherProgram] })
 })
 
 t.test('a node without netfilter', { skip }, async t => {

@@ -25,7 +25,7 @@ import { plainName } from './dns/dns-message.ts'
 import { listenForm, readListen, readTarget, targetForm } from './route-address.ts'
 
 // The one definition of a route: the flag and the file are read by it, and the JSON Schema
-// and the table in docs/sidecar-options.md are made from it. Only checks, as in decode/fields.ts.
+// and the table in docs/routes.md are made from it. Only checks, as in decode/fields.ts.
 
 /** A text that a reader may find a fault in. `pattern`: as much of that as an editor knows. */
 const readable = (
