@@ -1,9 +1,8 @@
 import { toJsonSchema } from '@valibot/to-json-schema'
 import * as v from 'valibot'
 import { checkFields } from '../src/health/check-option.ts'
-import { exampleOf, flagName } from '../src/source/options/option.ts'
 import { styled } from './styled.ts'
-import { fileShape, routeOptions, routeShape } from '../src/source/routes/route-fields.ts'
+import { allOptions, fileShape, routeShape } from '../src/source/routes/route-fields.ts'
 
 /** Of a check the texts are ours alone; its objects have these fields. */
 const checkSchema = {
@@ -49,12 +48,72 @@ const end = '<!-- route-fields:end -->'
 
 const cell = (text: string): string => text.replaceAll('|', String.raw`\|`)
 
+/** What holds where a field is not given; '' where its meaning says that. */
+const defaults: Readonly<Record<keyof typeof routeShape.entries, string>> = {
+  listen: 'required',
+  endpoints: '',
+  tiers: '',
+  serverNames: '',
+  name: '',
+  affinity: 'off',
+  retryEarlyClose: '`true`',
+  replay: '`0`',
+  answerWithin: 'off',
+  hold: '`0s`',
+  mostHeld: '`256`',
+  idleTimeout: '`--tcp-idle-timeout`',
+  lifetime: 'off',
+  proxyProtocol: 'off',
+  balance: '`round-robin`',
+  slowStart: 'off',
+  maxConnections: 'any number',
+  queue: '`5s`',
+  mostQueued: '`1024`',
+  maxRouteConnections: 'any number',
+  maxRouteRate: 'any number',
+  maxClientConnections: 'any number',
+  maxClientRate: 'any number',
+  udpIdleTimeout: '`--udp-reply-timeout`, `--udp-timeout`',
+  udpSpread: 'off',
+  check: 'off',
+  onDown: '`keep`',
+  whenAllDown: '`refuse` for a role, else `try`',
+  onBack: '`keep`',
+  allow: 'all clients',
+  deny: 'no client',
+  probers: 'no client',
+  acceptProxy: 'no client',
+  onGone: '`keep`',
+  accessLog: 'off',
+  accessLogTo: '`stdout`',
+  socketMode: "`'660'`",
+  socketOwner: "Usher's user and group",
+}
+
+/** What a field takes, by what is said of a value that it does not take. */
+const valuesOf = (schema: v.GenericSchema): string => {
+  const { issues: [issue] = [] } = v.safeParse(schema, null)
+  if (issue === undefined) throw new Error('a field of a route takes null')
+  return issue.message
+    .replace(/^null is not (an? )?/, '')
+    .replace(/, like .*$/s, '')
+    .replace(/^(duration|number of [a-z ]+) from /, '')
+}
+
+/** The columns of the table say what a help begins with: `TCP only; off by default.` */
+const meaningOf = (schema: v.GenericSchema): string =>
+  (v.getDescription(schema) ?? '')
+    .replace(/^(TCP|UDP) only(; [^.]*)?\. /, '')
+    .replace(/^Off by default\. /, '')
+    .replace(/; [^;.]* by default\./, '.')
+
 const rows = Object.entries<v.GenericSchema>(routeShape.entries).map(([name, entry]) => {
   const { wrapped: schema = entry } = entry as { readonly wrapped?: v.GenericSchema }
-  const flag = Object.hasOwn(routeOptions, name) ? `\`${flagName(name)}\`` : ''
-  const example = exampleOf(schema)
-  const meaning = cell(v.getDescription(schema) ?? '')
-  return `| \`${name}\` | ${flag} | ${example === '' ? '' : `\`${example}\``} | ${meaning} |`
+  const { protocol = 'both', needs } = allOptions[name] ?? {}
+  const meaning = `${needs === undefined ? '' : `Needs \`${needs}\`. `}${meaningOf(schema)}`
+  const byDefault = defaults[name as keyof typeof defaults]
+  const cells = [`\`${name}\``, byDefault, valuesOf(schema), protocol, meaning]
+  return `| ${cells.map(cell).join(' | ')} |`
 })
 
 /** The page with the table of a route's fields written anew. */
@@ -63,8 +122,8 @@ export const withRouteFields = async (page: string): Promise<string> => {
   const to = page.indexOf(end, from)
   if (from === -1 || to === -1) throw new Error(`the page has no ${begin} ... ${end}`)
   const head = [
-    '| In a file | In a flag | Example | Meaning |',
-    '| --- | --- | --- | --- |',
+    '| Field | Default | Takes | For | What it does |',
+    '| --- | --- | --- | --- | --- |',
   ]
   const block = await styled([...head, ...rows].join('\n'), 'markdown')
   return `${page.slice(0, from + begin.length)}\n\n${block}\n${page.slice(to)}`

@@ -23,7 +23,7 @@ const withManPages = (text: string): string => {
 
 await rewrite('package.json', withManPages)
 await rewrite('docs/flags.md', withFlagsTable)
-await rewrite('docs/sidecar-options.md', withRouteFields)
+await rewrite('docs/routes.md', withRouteFields)
 await rewrite('deploy/routes.schema.json', routesSchema)
 for (const [path, text] of [...(await outputSchemas()), ...(await monitoringFiles())])
   await writeFile(new URL(path, top), text)

@@ -1,6 +1,6 @@
 import { serviceFaults } from './causes.ts'
 
-/** A row of the table of alerts. docs/monitoring.md has a heading for each. */
+/** A row of the table of alerts. docs/troubleshooting.md has a heading for each. */
 export interface Alert {
   readonly name: string
   readonly severity: 'critical' | 'warning' | 'info'

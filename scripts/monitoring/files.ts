@@ -5,7 +5,7 @@ import { podMonitor, prometheusRule } from './objects.ts'
 import { groups } from './rule-groups.ts'
 
 const madeBy =
-  '# Made by `npm run docs` from scripts/monitoring/: change it there. docs/monitoring.md explains it.\n'
+  '# Made by `npm run docs` from scripts/monitoring/: change it there. docs/operating.md explains it.\n'
 
 const yaml = (value: object): string =>
   madeBy + stringify(value, { lineWidth: 0, aliasDuplicateObjects: false })

@@ -3,7 +3,7 @@ import { knownMetrics } from './known-metrics.ts'
 /** Made by Prometheus itself. */
 const ofPrometheus = new Set(['up'])
 
-/** What scraping adds to each sample: pod-monitor.ts and docs/monitoring.md. */
+/** What scraping adds to each sample: pod-monitor.ts and docs/operating.md. */
 const targetLabels = ['job', 'instance', 'container']
 
 const words = new Set(['and', 'or', 'unless', 'bool'])

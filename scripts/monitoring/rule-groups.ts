@@ -19,7 +19,7 @@ const { homepage = '' } = JSON.parse(
 
 /** Relative as long as the project has no home on the web. */
 const runbook = ({ name }: Alert): string =>
-  `${homepage === '' ? '' : `${homepage.replace(/\/$/, '')}/`}docs/monitoring.md#${name.toLowerCase()}`
+  `${homepage === '' ? '' : `${homepage.replace(/\/$/, '')}/`}docs/troubleshooting.md#${name.toLowerCase()}`
 
 const ruleOf = (alert: Alert) => ({
   alert: alert.name,

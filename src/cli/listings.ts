@@ -26,7 +26,7 @@ import { UsherError } from '../util/usher-error.ts'
 import { bytesForPeople, forPeople, optionTexts } from './io.ts'
 
 // What `usher get` lists: of each kind the columns of its table, and its documents of JSON and YAML as
-// docs/control.md has them.
+// docs/operating.md has them.
 
 /** Why nothing is listed before the source has been read; '' when it has, or something is served. */
 export const emptyReason = (status: StatusOf<unknown>): string => {
@@ -301,7 +301,7 @@ export interface Item {
   readonly name: string
   /** `now`: epoch milliseconds. */
   readonly row: (now: number, wide: boolean) => Cells
-  /** As docs/control.md has it. */
+  /** As docs/operating.md has it. */
   readonly document: () => object
 }
 

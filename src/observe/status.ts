@@ -122,7 +122,7 @@ const servicePort = v.object({
   /** Of its endpoints those that are up and get new connections of some clients now, and all. */
   endpointCounts: v.optional(endpointCounts),
   endpoints: v.array(endpoint),
-  /** What is in force beyond the spec of a Service, by the names of docs/sidecar-options.md. */
+  /** What is in force beyond the spec of a Service, by the names of docs/routes.md. */
   options: v.optional(v.record(text, text), {}),
   /** By `usher pause`: new TCP clients wait. null: it is not. */
   paused: optional(v.object(times)),

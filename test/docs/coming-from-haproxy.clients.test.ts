@@ -23,9 +23,8 @@ import type { Address } from './placed-example.ts'
 // As in coming-from-haproxy.test.ts; here: which clients are served, and what is told of them.
 t.jobs = 6
 
-const tooMany = 'No more connections than the server takes'
-t.test(tooMany, { skip }, async t => {
-  const { at, start } = await placePair(t, tooMany)
+t.test('No more connections than the server takes', { skip }, async t => {
+  const { at, start } = await placePair(t, 'server-limit')
   await named(t, 'pg0', at('10.0.0.5:5432'))
   await named(t, 'pg1', at('10.0.0.6:5432'))
   const { both } = await start()
@@ -42,7 +41,7 @@ t.test(tooMany, { skip }, async t => {
 })
 
 t.test('So many from each client', { skip }, async t => {
-  const { at, start } = await placePair(t, 'So many from each client')
+  const { at, start } = await placePair(t, 'client-limits')
   await named(t, 'app', at('10.0.0.5:9000'))
   const { both } = await start()
   for (const to of both) {
@@ -62,7 +61,7 @@ t.test('So many from each client', { skip }, async t => {
 t.test('Only these clients', { skip }, async t => {
   const list = join(serverDirectory(t), 'blocked.txt')
   writeFileSync(list, '# of the office\n127.7.1.0/24\n')
-  const { at, start } = await placePair(t, 'Only these clients', text =>
+  const { at, start } = await placePair(t, 'allowed-clients', text =>
     text
       .replaceAll('/etc/proxy/blocked.txt', list)
       .replaceAll('10.0.0.0/8', '127.7.0.0/16'),
@@ -107,9 +106,8 @@ const headerBackend = async (t: Test, { host, port }: Address) => {
   return commands
 }
 
-const nextProxy = "The client's address for the next proxy"
-t.test(nextProxy, { skip }, async t => {
-  const { at, start } = await placePair(t, nextProxy)
+t.test("The client's address for the next proxy", { skip }, async t => {
+  const { at, start } = await placePair(t, 'send-proxy')
   const commands = await headerBackend(t, at('10.0.0.5:443'))
   const { both, usher } = await start()
   await allUp(usher.process)
@@ -124,8 +122,7 @@ t.test(nextProxy, { skip }, async t => {
 })
 
 t.test('Clients behind a load balancer', { skip }, async t => {
-  const title = 'Clients behind a load balancer'
-  const { at, start } = await placePair(t, title, text =>
+  const { at, start } = await placePair(t, 'accept-proxy', text =>
     text.replaceAll('10.1.0.0/16', '127.7.0.0/16'),
   )
   await headerBackend(t, at('10.0.0.5:5432'))
@@ -151,7 +148,7 @@ const syslog = async (t: Test, { host, port }: Address): Promise<readonly string
 }
 
 t.test('A log line for each connection', { skip }, async t => {
-  const { at, start } = await placePair(t, 'A log line for each connection')
+  const { at, start } = await placePair(t, 'access-log')
   const logs = [
     await syslog(t, at('127.0.0.1:514')),
     await syslog(t, at('127.0.0.2:514')),

@@ -12,7 +12,7 @@ import { defaults, pairs } from './haproxy-pair.ts'
 
 // As in coming-from-haproxy.test.ts; here: files in place of addresses.
 t.test('Unix sockets', { skip }, async t => {
-  const pair = pairs.find(({ title }) => title === 'Unix sockets')
+  const pair = pairs.find(({ name }) => name === 'unix-sockets')
   const run = serverDirectory(t)
   const placed = (text = '', proxy: string): string =>
     text.replaceAll('/run/db', `${run}/db`).replaceAll('/run/proxy', `${run}/${proxy}`)

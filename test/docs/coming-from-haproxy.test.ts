@@ -1,7 +1,7 @@
 // A process of its own: it mostly waits.
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -25,21 +25,21 @@ import {
   spread,
   wordOf,
 } from './haproxy-clients.ts'
-import { defaults, page, pairs, placePair } from './haproxy-pair.ts'
+import { defaults, pairs, placePair } from './haproxy-pair.ts'
 import type { Address } from './placed-example.ts'
 
-// What docs/coming-from-haproxy.md says is the same does the same: HAProxy and Usher side by side
-// before the same servers. Here: which server a client gets.
+// What deploy/from-haproxy says is the same does the same: HAProxy and Usher side by side before the
+// same servers. Here: which server a client gets.
 t.jobs = 6
 
 const run = promisify(execFile)
 
 t.test('there are fourteen, and Usher takes each', async t => {
   t.equal(pairs.length, 14)
-  for (const { title, routes } of pairs) {
+  for (const { name, routes } of pairs) {
     const read = await readRoutes(routes)
-    t.strictSame(read.faults, [], title)
-    t.equal(read.routes.length, 1, title)
+    t.strictSame(read.faults, [], name)
+    t.equal(read.routes.length, 1, name)
   }
 })
 
@@ -47,17 +47,17 @@ t.test('HAProxy takes each', { skip: noHaproxy }, async t => {
   const directory = serverDirectory(t)
   const list = join(directory, 'blocked.txt')
   writeFileSync(list, '192.0.2.0/24\n')
-  for (const { title, haproxy } of pairs) {
+  for (const { name, haproxy } of pairs) {
     const path = join(directory, 'haproxy.cfg')
     writeFileSync(path, defaults + haproxy.replace('/etc/proxy/blocked.txt', list))
     const { stdout, stderr } = await run('haproxy', ['-c', '-f', path])
-    t.match(stdout + stderr, /Configuration file is valid/, title)
-    t.notMatch(stdout + stderr, /WARNING/, title)
+    t.match(stdout + stderr, /Configuration file is valid/, name)
+    t.notMatch(stdout + stderr, /WARNING/, name)
   }
 })
 
 t.test('PostgreSQL with Patroni', { skip }, async t => {
-  const { at, start } = await placePair(t, 'PostgreSQL with Patroni')
+  const { at, start } = await placePair(t, 'patroni')
   const servers = ['10.0.0.5:5432', '10.0.0.6:5432'].map(at) as [Address, Address]
   let primary = 0
   for (const [i, server] of servers.entries()) {
@@ -81,7 +81,7 @@ t.test('PostgreSQL with Patroni', { skip }, async t => {
 })
 
 t.test('Read replicas', { skip }, async t => {
-  const { at, start } = await placePair(t, 'Read replicas')
+  const { at, start } = await placePair(t, 'read-replicas')
   for (const [name, address] of [
     ['big', '10.0.0.5:5432'],
     ['small', '10.0.0.6:5432'],
@@ -97,7 +97,7 @@ t.test('Read replicas', { skip }, async t => {
 })
 
 t.test('Redis with a replica', { skip: skip || noRedis }, async t => {
-  const { at, start } = await placePair(t, 'Redis with a replica')
+  const { at, start } = await placePair(t, 'redis')
   const [first, second] = ['10.0.0.5:6379', '10.0.0.6:6379'].map(at) as [Address, Address]
   startRedis(t, first)
   startRedis(t, second, '--replicaof', `${first.host} ${first.port}`)
@@ -122,7 +122,7 @@ t.test('Redis with a replica', { skip: skip || noRedis }, async t => {
 })
 
 t.test('Galera with one writer', { skip }, async t => {
-  const { at, start } = await placePair(t, 'Galera with one writer')
+  const { at, start } = await placePair(t, 'galera')
   const places = ['10.0.0.5:3306', '10.0.0.6:3306', '10.0.0.7:3306'].map(at)
   const [, , last] = places
   const gone = new Set<Address>()
@@ -147,7 +147,7 @@ t.test('Galera with one writer', { skip }, async t => {
 })
 
 t.test('The same server for a client', { skip }, async t => {
-  const { at, start } = await placePair(t, 'The same server for a client')
+  const { at, start } = await placePair(t, 'by-client')
   const places = ['10.0.0.5:11211', '10.0.0.6:11211', '10.0.0.7:11211'].map(at)
   const servers = await Promise.all(
     places.map((place, i) => named(t, `cache${i}`, place)),
@@ -174,7 +174,7 @@ t.test('The same server for a client', { skip }, async t => {
 })
 
 t.test('Servers by TLS name', { skip }, async t => {
-  const { at, start } = await placePair(t, 'Servers by TLS name')
+  const { at, start } = await placePair(t, 'tls-names')
   await named(t, 'database', at('10.0.0.5:5432'))
   await named(t, 'application', at('10.0.0.6:443'))
   await named(t, 'other', at('10.0.0.7:443'))
@@ -193,7 +193,7 @@ t.test('Servers by TLS name', { skip }, async t => {
 })
 
 t.test('Servers by name', { skip }, async t => {
-  const { at, start } = await placePair(t, 'Servers by name')
+  const { at, start } = await placePair(t, 'dns')
   const { host, port } = at('127.0.0.11:53')
   const places = [5, 6, 7].map(last => ({
     host: `127.250.0.${last}`,
@@ -230,7 +230,7 @@ const command = async (path: string, line: string): Promise<string> => {
 }
 
 t.test('At run time', { skip }, async t => {
-  const { at, start } = await placePair(t, 'Read replicas')
+  const { at, start } = await placePair(t, 'read-replicas')
   for (const [name, address] of [
     ['big', '10.0.0.5:5432'],
     ['small', '10.0.0.6:5432'],
@@ -245,6 +245,7 @@ t.test('At run time', { skip }, async t => {
     `--control-socket=${ours}`,
   )
   await allUp(usher.process)
+  const page = readFileSync(new URL('../../docs/sidecar.md', import.meta.url), 'utf8')
   const [, table = ''] = page.split('## At run time')
   const rows = [...table.matchAll(/^\| `([^`]+)` +\| `usher ([^`]+)` +\|$/gm)]
   t.equal(rows.length, 6)

@@ -15,7 +15,7 @@ import { consoleSteps } from './console-blocks.ts'
 const read = (path: string): string =>
   readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
 
-const page = read('docs/control.md')
+const page = read('docs/operating.md')
 
 const examples = consoleSteps(page)
 

@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Test } from 'tap'
 import { serverDirectory } from '../health/server-process.ts'
@@ -6,29 +6,25 @@ import { startHaproxy } from '../support/peers/haproxy.ts'
 import { startUsher, type Usher } from '../support/usher.ts'
 import { type Address, placeExample } from './placed-example.ts'
 
-const url = new URL('../../docs/coming-from-haproxy.md', import.meta.url)
-export const page = readFileSync(url, 'utf8')
+const folder = new URL('../../deploy/from-haproxy/', import.meta.url)
+const read = (name: string): string => readFileSync(new URL(name, folder), 'utf8')
 
-const blockOf = (text: string, language: string): string =>
-  new RegExp(`\`\`\`${language}\n([^]*?)\`\`\``).exec(text)?.[1] ?? ''
-
-const [head = '', ...sections] = page.split(/^## /m)
-
-/** What all of HAProxy's configurations on the page begin with. */
-export const defaults = blockOf(head, 'haproxy')
+/** What all of HAProxy's configurations there begin with. */
+export const defaults = read('defaults.cfg')
 
 /** A configuration of HAProxy's and the routes that are to do the same. */
 export interface Pair {
-  readonly title: string
+  readonly name: string
   readonly haproxy: string
   readonly routes: string
 }
 
-export const pairs: readonly Pair[] = sections.flatMap(section => {
-  const [title = ''] = section.split('\n')
-  const haproxy = blockOf(section, 'haproxy')
-  return haproxy === '' ? [] : [{ title, haproxy, routes: blockOf(section, 'yaml') }]
-})
+export const pairs: readonly Pair[] = readdirSync(folder)
+  .filter(file => file.endsWith('.cfg') && file !== 'defaults.cfg')
+  .map(file => {
+    const name = file.slice(0, -'.cfg'.length)
+    return { name, haproxy: read(file), routes: read(`${name}.yaml`) }
+  })
 
 /** One of the two, where it listens. */
 export interface Proxy extends Address {
@@ -42,7 +38,7 @@ interface Started {
 }
 
 export interface PlacedPair {
-  /** What stands in place of an address of the page; 127.0.0.1 is HAProxy's, 127.0.0.2 Usher's. */
+  /** What stands in place of an address of the files; 127.0.0.1 is HAProxy's, 127.0.0.2 Usher's. */
   readonly at: (address: string) => Address
   /** Starts both; `sections` of HAProxy's and flags of Usher's are added. */
   readonly start: (sections?: string, ...flags: readonly string[]) => Promise<Started>
@@ -54,11 +50,11 @@ export interface PlacedPair {
  */
 export const placePair = async (
   t: Test,
-  title: string,
+  name: string,
   change = (text: string): string => text,
 ): Promise<PlacedPair> => {
-  const pair = pairs.find(one => one.title === title)
-  if (pair === undefined) throw new Error(`no pair "${title}"`)
+  const pair = pairs.find(one => one.name === name)
+  if (pair === undefined) throw new Error(`no pair "${name}"`)
   const routes = pair.routes.replaceAll('127.0.0.1', '127.0.0.2')
   const { text, at } = await placeExample(change(`${pair.haproxy}\0${routes}`))
   const [placed = '', usherText = ''] = text.split('\0')

@@ -1,11 +1,16 @@
 import { readFileSync } from 'node:fs'
 import { freePort, testHost } from '../support/ports.ts'
 
-const page = readFileSync(new URL('../../docs/sidecar.md', import.meta.url), 'utf8')
+const pages = ['sidecar.md', 'routes.md']
+  .map(name => readFileSync(new URL(`../../docs/${name}`, import.meta.url), 'utf8'))
+  .join('\n')
 
-/** The first block of code in a language below a heading of docs/sidecar.md, as it is written. */
+/**
+ * The first block of code in a language below a heading of docs/sidecar.md or docs/routes.md, as it is
+ * written.
+ */
 export const exampleBelow = (heading: string, language = 'yaml'): string => {
-  const [, section = ''] = page.split(new RegExp(String.raw`^#+ ${heading}$`, 'm'))
+  const [, section = ''] = pages.split(new RegExp(String.raw`^#+ ${heading}$`, 'm'))
   const [, block] = new RegExp(`\`\`\`${language}\n([^]*?)\`\`\``).exec(section) ?? []
   if (block === undefined) throw new Error(`no ${language} below "${heading}"`)
   return block

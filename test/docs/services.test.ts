@@ -8,7 +8,9 @@ import {
   readAnnotations,
 } from '../../src/source/decode/service-annotations.ts'
 
-const page = readFileSync(new URL('../../docs/services.md', import.meta.url), 'utf8')
+const relayPage = readFileSync(new URL('../../docs/relay.md', import.meta.url), 'utf8')
+const [page = ''] =
+  relayPage.split('\n## Annotations of Services\n')[1]?.split('\n## ') ?? []
 
 t.test('the table has all annotations, with examples that are right', async t => {
   const rows = [...page.matchAll(/^\| `([a-z-]+)` +\| `([^`]+)` +\|/gm)]

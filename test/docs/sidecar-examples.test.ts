@@ -23,7 +23,8 @@ import {
   placeExample,
 } from './placed-example.ts'
 
-// What docs/sidecar.md promises of its examples, with real servers in place of their addresses.
+// What docs/sidecar.md and docs/routes.md promise of their examples, with real servers in place of
+// their addresses.
 t.jobs = 5
 const onlyLinux = process.platform !== 'linux' && 'needs the whole of 127.0.0.0/8'
 
@@ -242,9 +243,9 @@ t.test('any TCP service', { skip: onlyLinux }, async t => {
   await until('back to the first tier', async () => (await words()) === 'b')
 })
 
-t.test('the file and the flag at the top', { skip: onlyLinux }, async t => {
+t.test('the file and the flag of the reference', { skip: onlyLinux }, async t => {
   const file = await placeExample(exampleBelow('The file'))
-  const [line = ''] = exampleBelow('As a sidecar', 'sh').split('\n')
+  const [line = ''] = exampleBelow('A flag', 'sh').split('\n')
   const flag = await placeExample(/'(.*)'/.exec(line)?.[1] ?? '')
   for (const place of ['10.0.0.10:53', '[fd00::10]:53'].map(file.at))
     await echoUdp(t, place.host, place.port)

@@ -7,16 +7,16 @@ import { faultText, readRoutes } from '../../src/source/routes/read-routes.ts'
 
 const top = new URL('../../', import.meta.url)
 const read = (path: string): string => readFileSync(new URL(path, top), 'utf8')
-const page = read('docs/sidecar.md')
+const page = read('docs/sidecar.md') + read('docs/routes.md')
 
-/** The blocks of code in one language. */
+/** The blocks of code in one language, of both pages. */
 const blocks = (language: string): readonly string[] =>
   [...page.matchAll(new RegExp(`\`\`\`${language}\n([^]*?)\`\`\``, 'g'))].map(
     ([, block = '']) => block,
   )
 
 t.test('the fields in the page and the schema are those of the definition', async t => {
-  const options = read('docs/sidecar-options.md')
+  const options = read('docs/routes.md')
   t.equal(options, await withRouteFields(options), 'if not, run: npm run docs')
   t.equal(read('deploy/routes.schema.json'), await routesSchema(), 'if not, the same')
   await t.rejects(withRouteFields('# Routes'), { message: /route-fields:begin/ })
@@ -25,14 +25,14 @@ t.test('the fields in the page and the schema are those of the definition', asyn
 t.test('the schema lies where the examples say, and in the package', async t => {
   const { files } = JSON.parse(read('package.json')) as { files: string[] }
   t.ok(files.includes('deploy'))
-  for (const path of ['docs/sidecar.md', 'deploy/examples/routes.yaml']) {
+  for (const path of ['docs/routes.md', 'deploy/examples/routes.yaml']) {
     const [, schema = ''] =
       /^# yaml-language-server: \$schema=(\S+)$/m.exec(read(path)) ?? []
     t.ok(existsSync(new URL(schema, new URL(path, top))), `${path}: ${schema}`)
   }
 })
 
-t.test('command lines in the page are understood', async t => {
+t.test('command lines in the pages are understood', async t => {
   const lines = blocks('sh')
     .flatMap(block => block.split('\n'))
     .filter(line => line.startsWith('usher sidecar'))
@@ -44,7 +44,7 @@ t.test('command lines in the page are understood', async t => {
   }
 })
 
-t.test('what the page says of a bad file is what is said', async t => {
+t.test('what the pages say of a bad file is what is said', async t => {
   const text =
     '# a comment\nroutes:\n  - listen: tcp://localhost:15432\n    endpoints: [a:1]\n    afinity: 3h\n'
   const { faults } = await readRoutes(text)

@@ -88,7 +88,7 @@ t.test('the tarball of npm', async t => {
       'deploy/routes.schema.json',
       'deploy/status.schema.json',
       'deploy/systemd/usher.service',
-      'docs/install.md',
+      'docs/README.md',
       'man/usher.1',
       ...commandNames.map(command => `man/usher-${command}.1`),
     ])

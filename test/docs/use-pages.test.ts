@@ -12,15 +12,18 @@ import { pageOf, walkPage, walkProblem } from './walk-page.ts'
 
 // What a reader does by these pages is done, and what they say that he sees is seen.
 t.jobs = 3
-const usePages = ['use-node.md', 'use-swap.md', 'use-sidecar.md', 'benchmarking.md']
+const usePages = ['replace-kube-proxy.md', 'sidecar.md', 'performance.md']
+const [swap = '', withoutNetfilter = ''] = pageOf('replace-kube-proxy.md').split(
+  '\n## A node without netfilter\n',
+)
 const skip = walkProblem || missingPrograms('unshare', 'ip', 'curl')
 
 t.test('a sidecar in front of a database', { skip }, async t => {
-  await walkPage(t, pageOf('use-sidecar.md'), { usher: [usherProgram] })
+  await walkPage(t, pageOf('sidecar.md'), { usher: [usherProgram] })
 })
 
 t.test('a node without netfilter', { skip }, async t => {
-  await walkPage(t, pageOf('use-node.md'), { usher: [usherProgram] })
+  await walkPage(t, withoutNetfilter, { usher: [usherProgram] })
 })
 
 t.test('in place of kube-proxy', { skip }, async t => {
@@ -38,12 +41,11 @@ t.test('in place of kube-proxy', { skip }, async t => {
     'config.conf': config,
     kubeconfig: readFileSync(server.kubeconfig(), 'utf8'),
   }
-  const page = pageOf('use-swap.md')
-  await walkPage(t, page, { usher: [loopbackUsher], files, sharesNetwork: true })
+  await walkPage(t, swap, { usher: [loopbackUsher], files, sharesNetwork: true })
 })
 
 t.test('userspace against kernel modes', { skip }, async t => {
-  await walkPage(t, pageOf('benchmarking.md'), { usher: [usherProgram] })
+  await walkPage(t, pageOf('performance.md'), { usher: [usherProgram] })
 })
 
 t.test('what the pages name is there', t => {

@@ -64,7 +64,7 @@ frontend receiver
         `tcp://${testHost}:${v1}=${to}?proxy-protocol=v1&check=http:///`,
         `tcp://${testHost}:${v2}=${to}?proxy-protocol=v2&check=http:///`,
       )
-      // Until then it is not, with `http` (docs/sidecar.md).
+      // Until then it is not, with `http` (docs/routes.md).
       await until('checks have found it up', async () => {
         const { servicePorts } = await usher.status()
         return servicePorts.every(

@@ -31,7 +31,7 @@ t.test('all of it is applied together', { skip: noKustomize }, async t => {
 })
 
 t.test('each alert has its heading in the page, and is what it says', async t => {
-  const page = read('docs/monitoring.md')
+  const page = read('docs/troubleshooting.md')
   const [, part = ''] = page.split('\n## Alerts\n')
   const said = Array.from(
     (part.split('\n## ')[0] ?? '').matchAll(/^### (\w+)\n\n_([^_]*)_/gm),

@@ -37,7 +37,7 @@ t.test('and each expression of the dashboard', { skip }, async t => {
 })
 
 t.test('and the job of the page', { skip }, async t => {
-  const page = await readFile(`${top}docs/monitoring.md`, 'utf8')
+  const page = await readFile(`${top}docs/operating.md`, 'utf8')
   const [, job = ''] = /```yaml\n(rule_files[^]*?)```/.exec(page) ?? []
   // Debian builds Prometheus without Kubernetes.
   const here = job

@@ -38,7 +38,7 @@ export const what = group('What', node, {
     type: anyText('FILE'),
     helpFor: {
       sidecar:
-        'File with routes (YAML or JSON), besides those of --route; docs/sidecar-options.md has its fields. It is watched, and read again at SIGHUP: changes take effect without a restart.',
+        'File with routes (YAML or JSON), besides those of --route; docs/routes.md has its fields. It is watched, and read again at SIGHUP: changes take effect without a restart.',
     },
     help: "kube-proxy's configuration file (KubeProxyConfiguration v1alpha1, YAML or JSON). What it has a field for, it decides: the flags of those are ignored, but for --hostname-override and those of logging.",
   },
@@ -49,7 +49,7 @@ export const what = group('What', node, {
   route: {
     commands: ['sidecar'],
     type: list(route),
-    help: 'Where to listen and where to go: tcp://LISTEN=ENDPOINT,ENDPOINT or udp://LISTEN=ENDPOINT,ENDPOINT, each an address with a port, or unix:/PATH for a unix socket, or srv:NAME for an endpoint by SRV records. ENDPOINT,ENDPOINT|ENDPOINT has a tier that is for when those before it are down. Several addresses to listen on stand with commas, each with its tcp:// or udp://. Options stand at the end, like ?affinity=3h&replay=1k; docs/sidecar-options.md has them all. May be given several times.',
+    help: 'Where to listen and where to go: tcp://LISTEN=ENDPOINT,ENDPOINT or udp://LISTEN=ENDPOINT,ENDPOINT, each an address with a port, or unix:/PATH for a unix socket, or srv:NAME for an endpoint by SRV records. ENDPOINT,ENDPOINT|ENDPOINT has a tier that is for when those before it are down. Several addresses to listen on stand with commas, each with its tcp:// or udp://. Options stand at the end, like ?affinity=3h&replay=1k; docs/routes.md has them all. May be given several times.',
   },
   resolver: {
     commands: ['sidecar'],

@@ -25,7 +25,7 @@ import { plainName } from './dns/dns-message.ts'
 import { listenForm, readListen, readTarget, targetForm } from './route-address.ts'
 
 // The one definition of a route: the flag and the file are read by it, and the JSON Schema
-// and the table in docs/sidecar-options.md are made from it. Only checks, as in decode/fields.ts.
+// and the table in docs/routes.md are made from it. Only checks, as in decode/fields.ts.
 
 /** A text that a reader may find a fault in. `pattern`: as much of that as an editor knows. */
 const readable = (
@@ -122,7 +122,7 @@ const block = checkedText(
 const accessLogOptions = {
   accessLog: option(
     oneOf(accessLogFormats),
-    'TCP only; off by default. A line for each connection that has ended: as JSON, or as HAProxy writes it with `option tcplog`. See [access-log.md](access-log.md).',
+    'TCP only; off by default. A line for each connection that has ended: as JSON, or as HAProxy writes it with `option tcplog`. See [access log](operating.md#access-log).',
     { example: 'json', protocol: 'TCP', at: ['accessLog', 'format'] },
   ),
   accessLogTo: option(

@@ -53,13 +53,13 @@ const callsOf = async (t: Test, spec: Partial<RelayListener>) => {
   return { made: made.filter(name => name !== 'accept').join(' '), heard, answer }
 }
 
-/** As docs/relay.md has them, "A connection, call by call"; getsockopt is for the round-trip time, once a second. */
+/** Of a short request and its answer; getsockopt is for the round-trip time, once a second. */
 const usual =
   'epollCtl socket setsockopt connect epollCtl recv send recv send shutdown recv ' +
   'getsockopt setsockopt close setsockopt close'
 
 t.test('the system calls of a connection', { skip: linuxRelaySkip() }, async t => {
-  t.test('as the docs say', async t => {
+  t.test('as they are meant to be', async t => {
     const { made, heard, answer } = await callsOf(t, {})
     t.equal(made, usual)
     t.same([heard, answer], ['request', 'answer'])
