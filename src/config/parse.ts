@@ -42,8 +42,10 @@ export const fieldValue = (
 }
 
 /** What is given without a flag is called as the help of the command has it. */
-const nameOf = (flag: string, { positional, type }: Row): string =>
-  positional ? type.metavar : `--${flag}`
+const nameOf = (command: Command, flag: string, { positional, type }: Row): string =>
+  positional && !commands[command].usage.includes(`--${flag}`)
+    ? type.metavar
+    : `--${flag}`
 
 /** What a flag makes of its texts, or of its default. Throws BadValue. */
 const optionOf = (
@@ -102,7 +104,7 @@ export const readOptions = <C extends Command>(
       [
         flag,
         row,
-        named(command, nameOf(flag, row), () => optionOf(row, command, given.get(flag))),
+        named(command, nameOf(command, flag, row), () => optionOf(row, command, given.get(flag))),
       ] as const,
   )
   const options = Object.fromEntries(

@@ -64,7 +64,7 @@ const status = (): object => ({
         },
       ],
       endpointCounts: { usable: 1, all: 2 },
-      state: 'ok',
+      state: 'draining',
       reason: '10.0.0.5:5432 drained by order',
       endpoints: [
         {

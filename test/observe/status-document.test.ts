@@ -752,11 +752,11 @@ t.test('capture and relay are shown with why they were taken', async t => {
   t.equal(build({ relay: linux }).relay?.ownProcess, null)
 })
 
-t.test('a ServicePort that is not placed yet is shown with zeros', async t => {
+t.test('a ServicePort that is not placed yet is shown, and nothing is counted', async t => {
   const { servicePorts } = build({ placements: [] })
   t.match(servicePorts, [
     {
-      accepted: 0,
+      accepted: null,
       lastError: '',
       vips: [{ state: 'not captured', reason: 'not applied yet' }],
     },
