@@ -15,7 +15,7 @@ export const showHead = (
   const { parts, severity } = headlineOf(overall, states)
   const health = byId('health')
   const isTrouble = lost !== '' || severity >= 3
-  setText(health, lost === '' ? `Usher ${parts.join(' · ')}` : lost)
+  setText(health, lost === '' ? parts.join(' · ') : lost)
   setAttribute(health, 'class', isTrouble ? 'trouble' : severity === 2 ? 'warning' : '')
   setText(byId('about'), about)
   const lastRead = lastReadText(source.name, tick.heardAt, tick.now)
@@ -26,7 +26,7 @@ export const showHead = (
   )
   setAttribute(lastReadElement, 'class', source.error === '' ? '' : 'trouble')
   const { node } = head
-  setText(byId('node'), node || 'Usher')
+  setText(byId('node'), node === '' ? 'Usher' : `Usher on ${node}`)
   document.title = `${isTrouble ? '● ' : ''}${node === '' ? '' : `${node} · `}Usher`
 }
 

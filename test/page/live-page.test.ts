@@ -104,7 +104,7 @@ t.test('the live page in a browser', { skip: noBrowser }, async t => {
   await t.test('says how all is, and what cannot be honoured, as text', async t => {
     t.match(
       await page.locator('#health').textContent(),
-      /^Usher runs · .*· \d+ problems?$/,
+      /^runs · .*· \d+ problems?$/,
     )
     t.match(
       await page.locator('#about').textContent(),
@@ -273,7 +273,7 @@ t.test('the live page in a browser', { skip: noBrowser }, async t => {
     await still.goto(`${origin}/`)
     t.match(
       await still.locator('body').textContent(),
-      /Usher runs.*\. Usher .*, userspace mode.*needs JavaScript/s,
+      /Usher\s+runs.*\. Usher .*, userspace mode.*needs JavaScript/s,
     )
   })
 })

@@ -74,10 +74,10 @@ t.test('the stream, in a browser', { skip: noBrowser }, async t => {
   await t.test('while nothing comes what is shown is called old', async t => {
     const { clock, tunnel, page, streams, says, isShown } = await watch(t, browser)
     await isShown()
-    await says(/^Usher runs/)
+    await says(/^runs/)
     tunnel.isDead = true
     await page.clock.fastForward(9999)
-    await says(/^Usher runs/)
+    await says(/^runs/)
     await page.clock.fastForward(1)
     await says(/^No answer from Usher\. What is shown is old; trying again\./)
     t.equal(await page.title(), '● Usher')
@@ -96,7 +96,7 @@ t.test('the stream, in a browser', { skip: noBrowser }, async t => {
     })
     await says(/^No answer/)
     clock.advance(1000)
-    await says(/^Usher runs/)
+    await says(/^runs/)
   })
 
   await t.test('a place that was lost without a word is taken anew', async t => {

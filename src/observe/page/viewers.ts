@@ -296,7 +296,7 @@ const healthSentence = (input: StatusInput, now: number): string => {
   const { name, lastGoodAt } = input.source
   const overall = { draining, unhealthy, sourceError: source.error, problemCount }
   const { parts } = headlineOf(overall, new Map())
-  return `Usher ${parts.join(' · ')}. ${rest}; ${lastReadText(name, lastGoodAt, now)}.`
+  return `${parts.join(' · ')}. ${rest}; ${lastReadText(name, lastGoodAt, now)}.`
 }
 
 const ms = (seconds: number | undefined): number =>
