@@ -410,7 +410,7 @@ const runsOf = ({
   )
   const isReachable = isOneOf(servicePort.reachable, servicePort)
   const clients = clientsOf(servicePort)
-  const conditionOf = (endpoint: Endpoint, key: string): EndpointCondition => {
+  const endpointConditionOf = (endpoint: Endpoint, key: string): EndpointCondition => {
     const stats = living.get(key)
     return {
       state: sourceState(endpoint),
@@ -444,7 +444,7 @@ const runsOf = ({
       checkOf?.(key) === undefined
     if (isUnmarked && last !== undefined && areAlike(last, endpoint))
       runs.at(-1)?.keys.push(key)
-    else runs.push({ keys: [key], condition: conditionOf(endpoint, key) })
+    else runs.push({ keys: [key], condition: endpointConditionOf(endpoint, key) })
     last = isUnmarked ? endpoint : undefined
   }
   return runs

@@ -137,7 +137,7 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
         const pods = isRelayed ? facts.nodePodCidrs() : facts.podCidrs()
         return nodeClientsOf(ownAddresses(), pods)
       },
-      status: admin.status,
+      status: () => admin.status(),
       connectTime,
     }
     const controlled = { ...shared, reconciler, traffic, around }

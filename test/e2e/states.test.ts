@@ -112,17 +112,17 @@ t.test('a Service has one state, and each view has the same word for it', async 
     )
 
   // Cooling down and failing are over after some seconds: there are always clients.
-  let isOver = false
+  const over = new AbortController()
   const clients = Promise.all([
     (async () => {
-      while (!isOver) await firstWord(port('cooling'))
+      while (!over.signal.aborted) await firstWord(port('cooling'))
     })(),
     (async () => {
-      while (!isOver) await ask(port('failing'))
+      while (!over.signal.aborted) await ask(port('failing'))
     })(),
   ])
   t.teardown(async () => {
-    isOver = true
+    over.abort()
     await clients
   })
   await until('all are as they are to be', async () => {

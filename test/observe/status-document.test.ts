@@ -752,16 +752,19 @@ t.test('capture and relay are shown with why they were taken', async t => {
   t.equal(build({ relay: linux }).relay?.ownProcess, null)
 })
 
-t.test('a ServicePort that is not placed yet is shown, and nothing is counted', async t => {
-  const { servicePorts } = build({ placements: [] })
-  t.match(servicePorts, [
-    {
-      accepted: null,
-      lastError: '',
-      vips: [{ state: 'not captured', reason: 'not applied yet' }],
-    },
-  ])
-})
+t.test(
+  'a ServicePort that is not placed yet is shown, and nothing is counted',
+  async t => {
+    const { servicePorts } = build({ placements: [] })
+    t.match(servicePorts, [
+      {
+        accepted: null,
+        lastError: '',
+        vips: [{ state: 'not captured', reason: 'not applied yet' }],
+      },
+    ])
+  },
+)
 
 t.test('the same ServicePort in two families is joined each with its own', async t => {
   const six = servicePort({

@@ -102,10 +102,7 @@ t.test('the live page in a browser', { skip: noBrowser }, async t => {
   await row(page, 'good').waitFor()
 
   await t.test('says how all is, and what cannot be honoured, as text', async t => {
-    t.match(
-      await page.locator('#health').textContent(),
-      /^runs · .*· \d+ problems?$/,
-    )
+    t.match(await page.locator('#health').textContent(), /^runs · .*· \d+ problems?$/)
     t.match(
       await page.locator('#about').textContent(),
       /^Usher \d+\.\d+\.\d+\S*, userspace mode, \w+ relay/,

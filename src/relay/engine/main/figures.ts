@@ -29,8 +29,8 @@ export class Figures {
   counters(slot: number): Float64Array {
     const sums = this.#sums.fill(0)
     for (const pages of this.#listeners) pages.addTo(sums, slot)
-    for (const cell of [counterCell.servedAt, counterCell.unservedAt])
-      sums[cell] = Math.max(...this.#listeners.map(pages => pages.read(slot, cell)), 0)
+    for (const time of [counterCell.servedAt, counterCell.unservedAt])
+      sums[time] = Math.max(...this.#listeners.map(pages => pages.read(slot, time)), 0)
     return sums
   }
 
