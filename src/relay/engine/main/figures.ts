@@ -29,8 +29,14 @@ export class Figures {
   counters(slot: number): Float64Array {
     const sums = this.#sums.fill(0)
     for (const pages of this.#listeners) pages.addTo(sums, slot)
-    for (const time of [counterCell.servedAt, counterCell.unservedAt])
-      sums[time] = Math.max(...this.#listeners.map(pages => pages.read(slot, time)), 0)
+    // Of times the latest counts, not their sum.
+    let [servedAt, unservedAt] = [0, 0]
+    for (const pages of this.#listeners) {
+      servedAt = Math.max(servedAt, pages.read(slot, counterCell.servedAt))
+      unservedAt = Math.max(unservedAt, pages.read(slot, counterCell.unservedAt))
+    }
+    sums[counterCell.servedAt] = servedAt
+    sums[counterCell.unservedAt] = unservedAt
     return sums
   }
 
