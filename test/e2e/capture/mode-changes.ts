@@ -94,7 +94,9 @@ const signsOf = ({ manner, label }: Way): readonly string[] => {
   if (manner === 'iptables') return ['chains of the mode']
   if (manner === 'nftables') return ['the table of the mode']
   if (manner === 'local') return []
-  return [label === 'nftables' ? 'a table of its own' : 'chains of the capture']
+  return label === 'nftables'
+    ? ['a table of its own', 'the table of the mode']
+    : ['chains of the capture']
 }
 
 /** Nothing is left that only the ways before it write. */
