@@ -1,4 +1,5 @@
 import { forgetWaiting } from '../kernel/conntrack.ts'
+import { Installed } from '../kernel/keeper/installed.ts'
 import type { Monitor, SpawnMonitor } from '../kernel/nft/monitor.ts'
 import { OwnTable } from '../kernel/nft/own-table.ts'
 import {
@@ -185,9 +186,9 @@ class Guard {
   readonly #proxyAddress: string
   readonly #table: OwnTable
   readonly #watches = new Set<() => void>()
+  readonly #installed = new Installed<true>()
   #seesSockets: boolean | undefined
   #isWanted = false
-  #isKnown = false
   #isHeld = false
 
   /** `table` is as in `ip usher`. */
@@ -205,16 +206,16 @@ class Guard {
 
   /** Whether it is there, as far as is known. */
   get stands(): boolean {
-    return this.#isKnown && this.#table.isPlaced
+    return this.#installed.value === true && this.#table.isPlaced
   }
 
   forget(): void {
-    this.#isKnown = false
+    this.#installed.forget()
   }
 
   /** It is no longer wanted, and not held. */
   removed(): void {
-    this.#isKnown = false
+    this.forget()
     this.#isWanted = false
     this.#isHeld = false
   }
@@ -227,10 +228,11 @@ class Guard {
       this.#family,
       'socket wildcard 1 drop',
     )
-    this.#isKnown = false
     this.#isWanted = true
-    await this.#table.write([this.#text()], { isWhole: true })
-    this.#isKnown = true
+    await this.#installed.write(async () => {
+      await this.#table.write([this.#text()], { isWhole: true })
+      return true
+    })
     for (const begin of this.#watches) begin()
   }
 
@@ -278,15 +280,8 @@ class Guard {
   async #holdFound(): Promise<void> {
     const { run } = this.#deps
     const own = this.#table.name
-    const all = await listTables(run, this.#family)
-    const isLed = all.has(tableOf(this.#family, servicesTableName))
-    if (!all.has(own) && !isLed) return
-    const proxyAddress = this.#proxyAddress
-    const input = all.has(own)
-      ? holdText(own, true)
-      : // Another program has taken out what guarded them.
-        guardText(this.#family, own, { proxyAddress, seesSockets: false, isHeld: true })
-    await run('nft', ['-f', '-'], { input })
+    if (!(await listTables(run, this.#family)).has(own)) return
+    await run('nft', ['-f', '-'], { input: holdText(own, true) })
   }
 }
 

@@ -114,34 +114,34 @@ t.test('the table', async t => {
       })
       // What comes within 100 ms of another damage is reported with that.
       await setTimeout(500)
+      reports.length = 0
       const damages = [
-        [
-          'flush map ip usher-services relayed-service-ips',
-          /: delete element ip usher-services relayed-service-ips/,
-        ],
-        [
-          'flush chain ip usher-services refuse',
-          /: delete rule ip usher-services refuse/,
-        ],
-        ['delete table ip usher-services', /: delete \w+ ip usher-services/],
-        ['flush chain ip usher to-proxy', /: delete rule ip usher to-proxy/],
-        ['delete table ip usher', /: delete \w+ ip usher /],
-        ['flush ruleset', /: delete \w+ ip usher/],
+        ['flush map ip usher-services relayed-service-ips', /ip usher-services/],
+        ['flush chain ip usher-services refuse', /ip usher-services/],
+        ['delete table ip usher-services', /ip usher-services/],
+        ['flush chain ip usher to-proxy', /ip usher(?: |:|$)/],
+        ['delete table ip usher', /ip usher(?: |:|$)/],
+        ['flush ruleset', /ip usher/],
       ] as const
       for (const [damage, words] of damages) {
         await table.replace(rules, settings('IPv4'))
         await table.change(rules.slice(0, 1), [])
         await table.change([], rules.slice(0, 1))
         await netns.run('nft', ['-f', '-'], { input: `table ip usher-2 {\n}\n` })
+        // All was written, and the monitor began anew with that.
+        await setTimeout(2500)
+        t.same(reports, [], `before ${damage}`)
         await nft(damage)
-        await until(damage, () => reports.some(one => words.test(one)))
-        const unlike = reports.filter(one => !words.test(one) && !/hold accept/.test(one))
-        t.same(unlike, [], `nothing but ${damage}`)
-        t.match(reports.at(-1), /^nft \(process \d+\)/)
+        await until(damage, () => reports.length > 0)
+        t.match(reports, [words], `nothing but ${damage}`)
+        // A count may have seen it, too. None does that ends after the repair.
+        await table.replace(rules, settings('IPv4'))
+        await setTimeout(200)
         reports.length = 0
       }
       await table.replace(rules, settings('IPv4'))
-      monitors[0]?.kill()
+      await setTimeout(2500)
+      monitors.at(-1)?.kill()
       await nft('flush map ip usher-services relayed-service-ips')
       reports.length = 0
       await until('damage while the monitor was away', () => reports.length > 0)
