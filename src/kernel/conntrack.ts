@@ -303,7 +303,7 @@ export interface FlowVip {
   /** Canonical CIDRs: what was led for other clients ends, too. Undefined: all are let in. */
   readonly clients?: readonly string[] | undefined
   /** With nobody that serves: Usher led flows to the proxy address alone, and others are others'. */
-  readonly onlyRelayed?: true | undefined
+  readonly onlyRelayed?: true
 }
 
 /** Of a host, what it takes to know whose an entry is. */

@@ -1,4 +1,4 @@
-import { setImmediate } from 'node:timers/promises'
+import { setImmediate, setTimeout } from 'node:timers/promises'
 import t from 'tap'
 import { HybridMode, RelayedServices } from '../../src/mode/hybrid-mode.ts'
 import { proxyAddressOf } from '../../src/kernel/proxy-address.ts'
@@ -38,16 +38,19 @@ const setUp = ({ localhostNodePorts = false } = {}) => {
   const fail = (what: string): void => {
     if (broken.has(what)) throw new Error(`no ${what}`)
   }
-  const fake = (name: string, mode: Mode['name'], placements: Placement[]): Mode => ({
+  let placements: readonly Placement[] = []
+  const fake = (name: string, mode: Mode['name']): Mode => ({
     name: mode,
-    placements,
+    get placements() {
+      return name === 'relay' ? placements : []
+    },
     problems: [{ object: name, field: '', message: 'a problem' }],
     sync: async ([one]: readonly Snapshot[]) => {
       const all = [...(one?.servicePorts.values() ?? [])]
       calls.push(`${name}: ${all.map(namesOf).join(' ')}`)
       fail(name)
       if (hanging.has(name)) await new Promise(() => {})
-      if (name === 'relay') placements.splice(0, Infinity, ...all.map(placed))
+      if (name === 'relay') placements = all.map(placed)
     },
     drain: async () => {
       calls.push(`${name} drains`)
@@ -58,17 +61,18 @@ const setUp = ({ localhostNodePorts = false } = {}) => {
     close: async () => void calls.push(`${name} closes`),
   })
   const mode = new HybridMode({
-    kernel: fake('kernel', 'nftables', []),
+    kernel: fake('kernel', 'nftables'),
     localhostNodePorts,
     startRelay: async () => {
       calls.push('start')
       fail('start')
-      return fake('relay', 'userspace', [])
+      return fake('relay', 'userspace')
     },
     sleep: async ms => {
       if (ms < 3000) calls.push('rests')
       // That an end waits for what it hands over.
       else if (hanging.size === 0) await new Promise(() => {})
+      else await setTimeout(10)
     },
     failed: error => calls.push(`failed: ${(error as Error).message}`),
   })

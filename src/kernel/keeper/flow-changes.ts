@@ -45,8 +45,8 @@ export class FlowChanges {
       if (vip.protocol === 'UDP' && !have.has(key)) vips.set(key, { ...vip, to: [] })
     // What an earlier process led there by other rules goes, too.
     for (const key of left.map(keyOf)) {
-      const vip = vips.get(key)
-      if (vip !== undefined) vips.set(key, { ...vip, onlyRelayed: undefined })
+      const { onlyRelayed: _given, ...vip } = vips.get(key) ?? {}
+      if ('port' in vip) vips.set(key, vip)
     }
     return [...vips.values()]
   }
@@ -65,9 +65,11 @@ const vipsOf = (
       steeredTo === undefined ? toEndpoints(servicePort, inside) : toRelay(servicePort)
     for (const [at, vip] of vips.entries()) {
       const address = isWildcard(vip.address) ? undefined : vip.address
-      const onlyRelayed = settings.relay?.serves === 'alone' || undefined
       const { to, clients } = destinations(vip, at)
-      const one = { family, protocol, address, port: vip.port, to, clients, onlyRelayed }
+      const one: FlowVip = {
+        ...{ family, protocol, address, port: vip.port, to, clients },
+        ...(settings.relay?.serves === 'alone' && { onlyRelayed: true }),
+      }
       // One that changes sides has come there: who was about to connect goes the new way.
       const side = protocol === 'TCP' && steeredTo !== undefined ? ' to the relay' : ''
       if (protocol === 'UDP' || to.length > 0) found.set(`${keyOf(one)}${side}`, one)
