@@ -7,7 +7,7 @@ import type { Monitor } from '../nft/monitor.ts'
 import { elementTexts } from '../nft/element-texts.ts'
 import { OwnTable } from '../nft/own-table.ts'
 import { type ChainPart, type Named, partsTexts, removeText } from '../nft/parts.ts'
-import { listTables, afterIptables, probeTable } from '../nft/tables.ts'
+import { listTables, afterIptables, amongIptables, probeTable } from '../nft/tables.ts'
 import { watchTable } from '../nft/table-watch.ts'
 import { WantedTable } from '../nft/wanted-table.ts'
 import {
@@ -332,11 +332,11 @@ const natChains = (context: Context): readonly ChainPart[] => {
   const relayed = relayedRules(context)
   if (relay?.isAlone === true)
     return [
-      base('nat-prerouting', 'nat hook prerouting', afterIptables, [
+      base('nat-prerouting', 'nat hook prerouting', amongIptables, [
         ...relayed.prerouting.vips,
         ...relayed.prerouting.nodePorts,
       ]),
-      base('nat-output', 'nat hook output', afterIptables, [
+      base('nat-output', 'nat hook output', amongIptables, [
         ...relayed.output.vips,
         ...relayed.output.nodePorts,
       ]),

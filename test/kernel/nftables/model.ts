@@ -272,10 +272,10 @@ class Model {
         ['filter-output-pre-dnat', filter('output', -110), firewall],
         [
           'nat-prerouting',
-          'type nat hook prerouting priority -99',
+          'type nat hook prerouting priority -100',
           [...inVips, ...inPorts],
         ],
-        ['nat-output', 'type nat hook output priority -99', [...outVips, ...outPorts]],
+        ['nat-output', 'type nat hook output priority -100', [...outVips, ...outPorts]],
         ['filter-prerouting', filter('prerouting', -90), check],
         ['filter-output', filter('output', -90), check],
       ]
