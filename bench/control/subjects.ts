@@ -1,11 +1,11 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import type { Capture, Placement } from '../../src/capture/capture.ts'
-import { iptablesTables } from '../../src/capture/iptables/iptables.ts'
+import { iptablesSteering } from '../../src/capture/iptables/iptables.ts'
 import { LocalAddresses } from '../../src/capture/local-addresses.ts'
 import { LocalCapture } from '../../src/capture/local/local-capture.ts'
-import { nftablesTables } from '../../src/capture/nftables/nftables.ts'
+import { nftablesSteering } from '../../src/capture/nftables.ts'
 import { RuleCapture } from '../../src/capture/rule-capture.ts'
-import type { RuleTables } from '../../src/capture/rule-table.ts'
+import type { SteeringKind, SteeringRules } from '../../src/capture/steering.ts'
 import { LinuxHostAddresses } from '../../src/kernel/host-addresses/linux.ts'
 import { iptablesKind } from '../../src/kernel/iptables/iptables-proxier.ts'
 import { ipvsKind } from '../../src/kernel/ipvs/ipvs-proxier.ts'
@@ -130,13 +130,13 @@ const onlyIpv4 = new Families({
   resync: () => {},
 })
 
-const byRules = (tables: RuleTables): Capture => {
+const byRules = ({ name, rules }: SteeringKind): Capture => {
   const known = new WeakMap<ServicePort, Placement>()
   return new RuleCapture({
     clock,
-    tables: { ...tables, table: family => unwatched(tables.table(family)) },
+    name,
+    rules: new Map([['IPv4', unwatched(rules('IPv4'))]]),
     families: onlyIpv4,
-    proxyAddress: () => proxyAddressOf.IPv4,
     listen: { place: async servicePorts => servicePorts.map(placedIn(known)) },
     prepare: async () => {},
     applied: async () => {},
@@ -155,9 +155,9 @@ const byRules = (tables: RuleTables): Capture => {
   })
 }
 
-const unwatched = (table: ReturnType<RuleTables['table']>): typeof table => {
-  table.watch = () => () => {}
-  return table
+const unwatched = (rules: SteeringRules): SteeringRules => {
+  rules.watch = () => () => {}
+  return rules
 }
 
 /** Sockets are not what is measured. What did not change is placed as before. */
@@ -209,12 +209,12 @@ const subjects: readonly Measured[] = [
     kind: 'peer',
     open: async run => ofProxier(new KubeProxyLayout(run)),
   },
-  capture('nftables', run => byRules(nftablesTables({ run, clock }))),
+  capture('nftables', run => byRules(nftablesSteering({ run, clock }))),
   capture('iptables (nft)', run =>
-    byRules(iptablesTables({ run, clock, backend: 'nft' })),
+    byRules(iptablesSteering({ run, clock, backend: 'nft' })),
   ),
   capture('iptables (legacy)', run =>
-    byRules(iptablesTables({ run, clock, backend: 'legacy' })),
+    byRules(iptablesSteering({ run, clock, backend: 'legacy' })),
   ),
   capture('local', local),
   {

@@ -1,33 +1,23 @@
-import { isDeepStrictEqual } from 'node:util'
-import type { FlowVip } from '../kernel/conntrack.ts'
 import type { Families } from '../kernel/keeper/families.ts'
-import {
-  type FlowChanges,
-  RuleKeeper,
-  type RuleKeeperDeps,
-} from '../kernel/keeper/rule-keeper.ts'
+import { RuleKeeper, type RuleKeeperDeps } from '../kernel/keeper/rule-keeper.ts'
+import { type KernelSettings, plainSettings } from '../kernel/proxier.ts'
+import { ToolError } from '../kernel/run-tool.ts'
 import type { Problem, ServicePort, Snapshot } from '../model/snapshot.ts'
 import { cidrsOfFamily } from '../util/cidr.ts'
 import type { Clock } from '../util/clock.ts'
-import { ToolError } from '../kernel/run-tool.ts'
 import { ipFamilies, type IpFamily } from '../util/ip.ts'
-import { KeyedList } from '../util/keyed-list.ts'
-import { listDiff } from '../util/list-diff.ts'
 import type { Capture, Placement } from './capture.ts'
-import type { RuleTables, TableSettings, RuleTable } from './rule-table.ts'
-import { type VipRule, vipRules } from './vip-rule.ts'
-import { Installed } from '../kernel/keeper/installed.ts'
-import type { KernelSync, Proxier } from '../kernel/proxier.ts'
+import { SteeredPorts, SteeringProxier, type SteeringRules } from './steering.ts'
 
 export interface RuleCaptureDeps extends Pick<
-  RuleKeeperDeps<RuleLists, TableSettings>,
+  RuleKeeperDeps,
   'conntrack' | 'left' | 'resync' | 'observers'
 > {
   readonly clock: Clock
-  readonly tables: RuleTables
+  readonly name: 'nftables' | 'iptables'
+  /** None: a kernel mode of this process leads to the proxy ports, by its own. */
+  readonly rules: ReadonlyMap<IpFamily, SteeringRules>
   readonly families: Families
-  /** On which proxy ports are. */
-  readonly proxyAddress: (family: IpFamily) => string
   /** Gives ServicePorts their proxy ports. */
   readonly listen: Pick<Capture, 'place'>
   /** Before ports are bound: makes the proxy address this host's own. Rejects when it can't be. */
@@ -66,10 +56,9 @@ const settleMs = 200
  */
 export class RuleCapture implements Capture {
   readonly #deps: RuleCaptureDeps
-  readonly #proxiers: ReadonlyMap<IpFamily, RuleProxier>
-  readonly #keeper: RuleKeeper<RuleLists, TableSettings>
-  /** By family: what is wanted of each placement. */
-  readonly #rules = new Map<IpFamily, KeyedList<Placement, readonly VipRule[]>>()
+  readonly #proxiers: ReadonlyMap<IpFamily, SteeringProxier>
+  readonly #keeper: RuleKeeper
+  readonly #steered = new Map(ipFamilies.map(family => [family, new SteeredPorts()]))
   #isPrepared = false
   /** Those in which no client gets to a proxy port by what an earlier process has left. */
   readonly #mine = new Set<IpFamily>()
@@ -79,19 +68,15 @@ export class RuleCapture implements Capture {
   constructor(deps: RuleCaptureDeps) {
     this.#deps = deps
     this.#proxiers = new Map(
-      ipFamilies.map(family => [
+      Array.from(deps.rules, ([family, rules]) => [
         family,
-        new RuleProxier(deps.tables.table(family), {
+        new SteeringProxier(rules, {
           removeOthers: () => deps.removeOthers(family),
           forgetWaiting: () => this.#forgetWaiting(family),
         }),
       ]),
     )
-    this.#keeper = new RuleKeeper({
-      ...deps,
-      proxiers: this.#proxiers,
-      flowChanges: () => new RuleFlowChanges(),
-    })
+    this.#keeper = new RuleKeeper({ ...deps, proxiers: this.#proxiers })
   }
 
   async place(servicePorts: readonly ServicePort[]): Promise<readonly Placement[]> {
@@ -116,20 +101,20 @@ export class RuleCapture implements Capture {
     placements: readonly Placement[],
     snapshots: readonly Snapshot[],
   ): Promise<void> {
+    const families = [...this.#mine].filter(family => this.#proxiers.has(family))
     await this.#keeper.sync(
       await Promise.all(
-        Array.from(this.#mine, async family => {
-          const wanted = await this.#wanted(family, placements)
-          const settings = this.#settings(family, snapshots)
-          return { family, wanted, settings, isEmpty: wanted.flat().length === 0 }
-        }),
+        families.map(async family => ({
+          snapshot: await this.#snapshot(family, placements, snapshots),
+          settings: this.#settings(family),
+        })),
       ),
     )
     await this.#deps.applied()
   }
 
   problems(): readonly Problem[] {
-    const object = `capture ${this.#deps.tables.name}`
+    const object = `capture ${this.#deps.name}`
     const failed = Array.from(this.#unprepared, ([field, { message }]) => ({
       object,
       field,
@@ -171,7 +156,8 @@ export class RuleCapture implements Capture {
       if (!this.#isPrepared) await holdOthers()
       this.#isPrepared = true
       if (this.#mine.has(family)) return
-      await this.#proxiers.get(family)?.takeOver()
+      const proxier = this.#proxiers.get(family)
+      await (proxier === undefined ? this.#forgetWaiting(family) : proxier.takeOver())
       this.#mine.add(family)
     } catch (error) {
       this.#unprepared.set(family, error as Error)
@@ -188,196 +174,30 @@ export class RuleCapture implements Capture {
     this.#deps.failed(what, message)
   }
 
-  /** An endpoint that comes or goes makes another placement, but mostly the same rules. */
-  #wanted(family: IpFamily, placements: readonly Placement[]): Promise<RuleLists> {
-    const known =
-      this.#rules.get(family) ??
-      new KeyedList<Placement, readonly VipRule[]>(({ listenerId }) => listenerId)
-    this.#rules.set(family, known)
+  async #snapshot(
+    family: IpFamily,
+    placements: readonly Placement[],
+    snapshots: readonly Snapshot[],
+  ): Promise<Snapshot> {
     const own = placements.filter(({ servicePort }) => servicePort.family === family)
-    return known.update(own, (placement, before) => {
-      const rules = vipRules(placement)
-      return before && isDeepStrictEqual(before, rules) ? before : rules
-    })
+    const steered = (await this.#steered.get(family)?.of(own)) ?? []
+    const { healthChecks = new Map() } =
+      snapshots.find(one => one.family === family) ?? {}
+    const servicePorts = new Map(steered.map(one => [one.key, one]))
+    return { family, servicePorts, healthChecks }
   }
 
-  #settings(family: IpFamily, snapshots: readonly Snapshot[]): TableSettings {
-    const { tables, proxyAddress, nodePortCidrs, podCidrs } = this.#deps
-    const checks = tables.admitsHealthChecks
-      ? snapshots.filter(snapshot => snapshot.family === family)
-      : []
-    const ports = checks.flatMap(({ healthChecks }) =>
-      [...healthChecks.values()].map(({ port }) => port),
-    )
+  #settings(family: IpFamily): KernelSettings {
+    const { nodePortCidrs, podCidrs } = this.#deps
+    const nodePods = cidrsOfFamily(podCidrs(), family)
     return {
-      proxyAddress: proxyAddress(family),
+      ...plainSettings,
       nodePortCidrs: nodePortCidrs(family),
-      podCidrs: cidrsOfFamily(podCidrs(), family),
-      healthCheckPorts: [...new Set(ports)].toSorted((a, b) => a - b),
+      relay: { serves: 'alone', nodePods },
     }
   }
 
   #sleep(ms: number): Promise<void> {
     return new Promise(resolve => void this.#deps.clock.setTimeout(resolve, ms))
   }
-}
-
-interface Written {
-  readonly rules: RuleLists
-  readonly settings: TableSettings
-  readonly work: KernelSync['work']
-}
-
-/** What an Usher before this one has left in the family. */
-interface Before {
-  readonly removeOthers: () => Promise<void>
-  readonly forgetWaiting: () => Promise<void>
-}
-
-/**
- * A family's rules that lead VIPs to proxy ports: changed where it is known what the kernel
- * has, replaced as a whole where it is not.
- */
-class RuleProxier implements Proxier<RuleLists, TableSettings> {
-  readonly #table: RuleTable
-  readonly #before: Before
-  readonly #written = new Installed<Written>()
-  #isInstalled = false
-  /** Rules and flows of an earlier process may lead clients to ports of then. */
-  #isTakingOver = false
-
-  constructor(table: RuleTable, before: Before) {
-    this.#table = table
-    this.#before = before
-  }
-
-  /** Whether rules of this process may be in the kernel. */
-  get isInstalled(): boolean {
-    return this.#isInstalled
-  }
-
-  /**
-   * Before the first proxy port is listened on. A port is another Service's in this process
-   * than in the one before: until its own rules are in the kernel, no new client gets to any,
-   * neither by a rule of then nor by what the kernel remembers of a flow.
-   */
-  async takeOver(): Promise<void> {
-    await this.#table.hold()
-    this.#isTakingOver = true
-    await this.#before.forgetWaiting()
-  }
-
-  async sync(rules: RuleLists, settings: TableSettings): Promise<KernelSync> {
-    this.#isInstalled = true
-    const { work } = await this.#written.write(async known => {
-      const isAsBefore = isDeepStrictEqual(known?.settings, settings)
-      const did =
-        known !== undefined && isAsBefore
-          ? await this.#change(known.rules, rules)
-          : await this.#replace(rules, settings)
-      return { rules, settings, work: did }
-    })
-    return { work }
-  }
-
-  forget(): void {
-    this.#written.forget()
-  }
-
-  problems(): readonly Problem[] {
-    return this.#table.problems?.() ?? []
-  }
-
-  watch(damaged: (what: string) => void): () => void {
-    return this.#table.watch(damaged)
-  }
-
-  async hold(): Promise<void> {
-    // What comes after it is a new start.
-    this.forget()
-    if (this.#isInstalled) await this.#table.hold()
-  }
-
-  async remove(): Promise<void> {
-    this.forget()
-    if (this.#isInstalled) await this.#table.remove()
-    this.#isInstalled = false
-  }
-
-  close(): void {}
-
-  async #change(from: RuleLists, to: RuleLists): Promise<KernelSync['work']> {
-    const { gone, come } = ruleChanges(from, to)
-    if (gone.length + come.length === 0) return 'nothing'
-    await this.#table.change(gone, come)
-    return 'partial'
-  }
-
-  async #replace(rules: RuleLists, settings: TableSettings): Promise<KernelSync['work']> {
-    await this.#table.replace(rules.flat(), settings)
-    if (this.#isTakingOver) {
-      // Clients whom they hold are remembered with the port of then; whom the new ones lead is not to be forgotten.
-      await this.#before.removeOthers()
-      await this.#before.forgetWaiting()
-      await this.#table.release()
-      this.#isTakingOver = false
-    }
-    return 'full'
-  }
-}
-
-/** The rules of a family, by ServicePort: what did not change is the same list. */
-type RuleLists = readonly (readonly VipRule[])[]
-
-/** Rules that are to be taken out and put in; one that did not change is in neither. */
-interface RuleChanges {
-  readonly gone: readonly VipRule[]
-  readonly come: readonly VipRule[]
-}
-
-const ruleChanges = (from: RuleLists, to: RuleLists): RuleChanges => {
-  const { before, after } = listDiff(from, to)
-  const [old, now] = [byKey(before), byKey(after)]
-  return {
-    gone: [...old].flatMap(([key, rule]) => differing(rule, now.get(key))),
-    come: [...now].flatMap(([key, rule]) => differing(rule, old.get(key))),
-  }
-}
-
-const byKey = (lists: RuleLists): ReadonlyMap<string, VipRule> =>
-  new Map(lists.flat().map(rule => [rule.key, rule]))
-
-const differing = (rule: VipRule, other: VipRule | undefined): readonly VipRule[] =>
-  other !== undefined && isDeepStrictEqual(rule, other) ? [] : [rule]
-
-/** Of VIPs that rules lead to proxy ports. */
-class RuleFlowChanges implements FlowChanges<RuleLists, TableSettings> {
-  #applied: RuleLists = []
-
-  take(
-    rules: RuleLists,
-    all: boolean,
-    left: readonly FlowVip[] = [],
-  ): readonly FlowVip[] {
-    const { gone, come } = ruleChanges(this.#applied, rules)
-    this.#applied = rules
-    const had = new Set(gone.map(({ key }) => key))
-    const vips = new Map(left.map(vip => [`${vip.address ?? '*'} UDP ${vip.port}`, vip]))
-    for (const rule of gone) put(vips, { ...rule, outside: 'reject', fromNode: 'reject' })
-    for (const rule of all ? rules.flat() : come)
-      // Of TCP only what has come may have led nowhere.
-      if (rule.protocol === 'UDP' || all || !had.has(rule.key)) put(vips, rule)
-    return [...vips.values()]
-  }
-}
-
-const put = (vips: Map<string, FlowVip>, rule: VipRule): void => {
-  const { key, family, protocol, address, port, to, outside, fromNode } = rule
-  // Which of the two is not to be forwarded is for the relay to say, flow by flow.
-  const isLed = outside === 'forward' || fromNode === 'forward'
-  if (protocol === 'SCTP' || (protocol === 'TCP' && !isLed)) return
-  // What an earlier kernel mode led there goes, too.
-  if (!isLed && vips.get(key)?.relayed === undefined && vips.has(key)) return
-  const relayed = { to: isLed ? [to] : undefined, relayed: true } as const
-  vips.set(key, { family, protocol, address, port, ...relayed })
 }

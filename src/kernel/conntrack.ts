@@ -302,8 +302,8 @@ export interface FlowVip {
   readonly to?: readonly FlowDestination[] | undefined
   /** Canonical CIDRs: what was led for other clients ends, too. Undefined: all are let in. */
   readonly clients?: readonly string[] | undefined
-  /** With nobody that serves: its flows were led to the proxy address. Otherwise all others were. */
-  readonly relayed?: true
+  /** With nobody that serves: Usher led flows to the proxy address alone, and others are others'. */
+  readonly onlyRelayed?: true
 }
 
 /** Of a host, what it takes to know whose an entry is. */
@@ -396,7 +396,7 @@ export class DoomedEntries {
     if (!isServed(vip) || !isAnswered) {
       const isLed = source !== vipKey(address, port)
       const isRelayed = source.startsWith(`${this.#host.proxyAddress} `)
-      return isLed && isRelayed === (vip.relayed === true) ? pickOf(source) : ''
+      return isLed && (isRelayed || vip.onlyRelayed !== true) ? pickOf(source) : ''
     }
     known.right ??= new Set(vip.to?.map(one => vipKey(one.address, one.port)))
     if (!known.right.has(source)) return pickOf(source)

@@ -35,6 +35,18 @@ export interface KernelSettings {
   readonly nodeName: string
   /** Canonical; the ranges that ClusterIPs are taken from, as far as they are known. */
   readonly serviceCidrs: readonly string[]
+  /** Where ServicePorts may be steered to the relay (`ServicePort.steeredTo`); undefined: none is. */
+  readonly relay?: RelaySettings | undefined
+}
+
+export interface RelaySettings {
+  /** `alone`: the relay is the only endpoint of all ServicePorts, as in userspace mode; else of some. */
+  readonly serves: 'alone' | 'beside endpoints'
+  /**
+   * Canonical CIDRs of the pods that externalTrafficPolicy Local spares. Those of this node alone:
+   * the relay's answer to a pod of another node would go past this node's NAT.
+   */
+  readonly nodePods: readonly string[]
 }
 
 /** Those of a node of which nothing is known, with kube-proxy's mark. */
@@ -77,16 +89,16 @@ export interface InspectCommand {
 export const boundClients = 'clients bound by affinity'
 
 /**
- * The Services of one IP family in the kernel (kube-proxy's word), by one kernel mode; or,
- * by a capture, its rules for VIPs. Calls don't overlap.
+ * The Services of one IP family in the kernel (kube-proxy's word), by one kernel mode; or by a
+ * capture, whose Services have the relay for their only endpoint. Calls don't overlap.
  */
-export interface Proxier<Wanted = Snapshot, Settings = KernelSettings> {
+export interface Proxier {
   /**
    * Makes the kernel equal to what is wanted; costs what changed since the last call, by
    * `===` of ServicePorts. Old rules hold until the new ones do, also those of an earlier
    * process or of another mode. Rejects with ToolError; the next call then writes all.
    */
-  sync(wanted: Wanted, settings: Settings): Promise<KernelSync>
+  sync(snapshot: Snapshot, settings: KernelSettings): Promise<KernelSync>
   /** The next sync writes all: what is in the kernel is not known any more. */
   forget(): void
   /** What of the last sync could not be honoured. */

@@ -6,20 +6,17 @@ import type { Mode, ModeName } from './mode.ts'
 import { SortedMap } from '../model/sorted-map.ts'
 import type { IpFamily } from '../util/ip.ts'
 import { listOfServicePorts } from '../model/service-port-list.ts'
-
-/** Userspace mode, whose clients may be led elsewhere while it still listens for them. */
-export interface RelayMode extends Mode {
-  sync(snapshots: readonly Snapshot[], led?: readonly Snapshot[]): Promise<void>
-}
+import { SteeredPorts } from '../capture/steering.ts'
 
 export interface HybridModeDeps {
   readonly kernel: Mode
-  readonly splitter: ServiceSplitter
+  /** Node ports on loopback, which the kernel can't lead to endpoints, are for the relay. */
+  readonly localhostNodePorts: boolean
   /**
-   * Userspace mode, whose capture leaves alone what the kernel mode has; made when the first Service
-   * asks for it. Rejects when it does not work here.
+   * Userspace mode, whose capture finds proxy ports and leaves it to the kernel mode to lead there;
+   * made when the first Service asks for it. Rejects when it does not work here.
    */
-  readonly startRelay: () => Promise<RelayMode>
+  readonly startRelay: () => Promise<Mode>
   /** What the relay served may not be served after the end. */
   readonly failed: (error: unknown) => void
   readonly sleep: (ms: number) => Promise<void>
@@ -34,21 +31,26 @@ const onTheWayMs = 1000
 const patienceMs = 3000
 
 /**
- * A kernel mode for most Services, and userspace mode for those that ask for it. A Service that
- * changes sides is served by both for a moment: whichever leads a connection first has it.
+ * A kernel mode, with the relay for the endpoint of Services that ask for it: one snapshot, one set
+ * of rules. The relay listens for a Service before clients are led there, and until they no longer
+ * are.
  */
 export class HybridMode implements Mode {
   readonly name: ModeName
   readonly #deps: HybridModeDeps
-  #relay: RelayMode | undefined
-  /** All of the last sync, and what the relay was last given with success. */
+  readonly #relayed: RelayedServices
+  readonly #steered = new SteeredPorts()
+  #relay: Mode | undefined
+  /** All of the last sync. */
   #all: readonly Snapshot[] = []
-  #relayed: readonly Snapshot[] = []
+  /** What clients are led to the relay for. */
+  #led: readonly Placement[] = []
   #isEnding = false
   #underWay: Promise<unknown> = Promise.resolve()
 
   constructor(deps: HybridModeDeps) {
     this.#deps = deps
+    this.#relayed = new RelayedServices(deps.localhostNodePorts)
     this.name = deps.kernel.name
   }
 
@@ -73,31 +75,44 @@ export class HybridMode implements Mode {
   }
 
   async #sync(snapshots: readonly Snapshot[]): Promise<void> {
-    const { kernel, splitter } = this.#deps
     this.#all = snapshots
-    const split = splitter.split(snapshots)
+    const relayed = snapshots.map(one => this.#relayed.of(one))
     if (this.#relay === undefined) {
-      if (isEmpty(split.relay)) return kernel.sync(split.kernel)
+      if (relayed.every(isEmpty)) return this.#deps.kernel.sync(snapshots)
       // First, as it is then this process's turn to write rules; and where the relay does not start.
-      await kernel.sync(snapshots)
+      await this.#deps.kernel.sync(snapshots)
       this.#relay = await this.#start()
     }
-    const both = withLeaving(split.relay, this.#relayed, split.kernel)
-    await this.#relay.sync(both).catch(async (error: unknown) => {
+    if (this.#leaves(snapshots, relayed)) {
+      // Where the kernel does not take them now they stay until it does.
+      await this.#lead(snapshots, this.#led.filter(isIn(relayed)))
+      await this.#deps.sleep(onTheWayMs)
+      // An end lets go of them, too.
+      if (this.#isEnding) return
+    }
+    const relay = this.#relay
+    await relay.sync(relayed).catch(async (error: unknown) => {
       // Better without what they ask for than not at all.
-      await kernel.sync(snapshots)
+      await this.#lead(snapshots, [])
       throw error
     })
-    // With those that leave: where the kernel does not take them now they stay until it does.
-    this.#relayed = both
-    await kernel.sync(split.kernel)
-    if (both === split.relay) return
-    await this.#relay.sync(both, split.relay)
-    await this.#deps.sleep(onTheWayMs)
-    // An end lets go of them, too.
-    if (this.#isEnding) return
-    await this.#relay.sync(split.relay)
-    this.#relayed = split.relay
+    await this.#lead(snapshots, relay.placements)
+  }
+
+  /** Whether the kernel is to serve what clients are led to the relay for. */
+  #leaves(snapshots: readonly Snapshot[], relayed: readonly Snapshot[]): boolean {
+    const [isWanted, isThere] = [isIn(relayed), isIn(snapshots)]
+    return this.#led.some(one => !isWanted(one) && isThere(one))
+  }
+
+  /** Clients of those that are placed to the relay, as they are placed; of all others to endpoints. */
+  async #lead(
+    snapshots: readonly Snapshot[],
+    placed: readonly Placement[],
+  ): Promise<void> {
+    const steered = await this.#steered.of(placed)
+    await this.#deps.kernel.sync(snapshots.map(one => withSteered(one, placed, steered)))
+    this.#led = placed
   }
 
   /** The kernel's rules stay at the end, and serve new clients of all Services from then on. */
@@ -106,7 +121,7 @@ export class HybridMode implements Mode {
     this.#isEnding = true
     const relay = this.#relay
     if (relay === undefined) return kernel.drain(ms)
-    const handedOver = this.#handOver(relay).catch((error: unknown) =>
+    const handedOver = this.#handOver().catch((error: unknown) =>
       this.#deps.failed(error),
     )
     // The drains end tools that hang.
@@ -120,10 +135,9 @@ export class HybridMode implements Mode {
   }
 
   /** Else new clients of the relay would wait for as long as its open connections last. */
-  async #handOver(relay: RelayMode): Promise<void> {
+  async #handOver(): Promise<void> {
     await this.#underWay
-    await this.#deps.kernel.sync(this.#all)
-    await relay.sync(this.#relayed, this.#relayed.map(withoutServicePorts))
+    await this.#lead(this.#all, [])
   }
 
   async close(): Promise<void> {
@@ -135,7 +149,7 @@ export class HybridMode implements Mode {
     }
   }
 
-  async #start(): Promise<RelayMode> {
+  async #start(): Promise<Mode> {
     const relay = await this.#deps.startRelay()
     if (!this.#isEnding) return relay
     await relay.close()
@@ -143,37 +157,24 @@ export class HybridMode implements Mode {
   }
 }
 
-/** What of the wanted state is whose. */
-interface Split {
-  readonly kernel: readonly Snapshot[]
-  readonly relay: readonly Snapshot[]
-}
-
-/** Divides Services between rules of the kernel's and a relay. */
-export class ServiceSplitter {
+/** What of all Services is for the relay. */
+export class RelayedServices {
   readonly #localhostNodePorts: boolean
   /** What is the same object stays so. */
   readonly #onLoopback = new WeakMap<ServicePort, ServicePort>()
 
-  /** `localhostNodePorts`: node ports on loopback, which the kernel can't lead elsewhere. */
   constructor(localhostNodePorts: boolean) {
     this.#localhostNodePorts = localhostNodePorts
   }
 
-  split(snapshots: readonly Snapshot[]): Split {
-    return {
-      kernel: snapshots.map(unrelayed),
-      relay: snapshots.map(one => this.#relayed(one)),
-    }
-  }
-
-  #relayed(snapshot: Snapshot): Snapshot {
+  of(snapshot: Snapshot): Snapshot {
     const all = listOfServicePorts(snapshot)
     const relayed = all.filter(one => one.relayed)
     const onLoopback = this.#localhostNodePorts
       ? all.flatMap(one => this.#loopback(one))
       : []
-    return withServicePorts(snapshot, [...relayed, ...onLoopback])
+    const some = [...relayed, ...onLoopback].map(one => [one.key, one] as const)
+    return { ...snapshot, servicePorts: sorted(new Map(some)) }
   }
 
   #loopback(servicePort: ServicePort): readonly ServicePort[] {
@@ -208,47 +209,31 @@ const loopback: Readonly<Record<IpFamily, string>> = { IPv4: '127.0.0.1', IPv6: 
 const loopbackVip = ({ kind, port }: Vip, family: IpFamily): readonly Vip[] =>
   kind === 'NodePort' ? [{ kind, address: loopback[family], port }] : []
 
-/** Costs next to nothing where no Service asks for the relay. */
-const unrelayed = (snapshot: Snapshot): Snapshot => {
-  const relayed = listOfServicePorts(snapshot).filter(one => one.relayed)
-  if (relayed.length === 0) return snapshot
-  const gone = new Map(relayed.map(({ key }) => [key, undefined]))
-  return { ...snapshot, servicePorts: sorted(snapshot.servicePorts).with(gone) }
+const isEmpty = ({ servicePorts }: Snapshot): boolean => servicePorts.size === 0
+
+const isIn = (snapshots: readonly Snapshot[]) => {
+  const ofFamily = new Map(snapshots.map(one => [one.family, one.servicePorts]))
+  return ({ servicePort: { family, key } }: Placement): boolean =>
+    ofFamily.get(family)?.has(key) === true
+}
+
+/** What is placed in the place of what it was; costs next to nothing where there is nothing. */
+const withSteered = (
+  snapshot: Snapshot,
+  placed: readonly Placement[],
+  steered: readonly ServicePort[],
+): Snapshot => {
+  const { family, servicePorts } = snapshot
+  const changes = new Map<string, ServicePort | undefined>()
+  // One that has no proxy port is not served.
+  for (const { servicePort } of placed)
+    if (servicePort.family === family) changes.set(servicePort.key, undefined)
+  for (const one of steered) if (one.family === family) changes.set(one.key, one)
+  if (changes.size === 0) return snapshot
+  return { ...snapshot, servicePorts: sorted(servicePorts).with(changes) }
 }
 
 const sorted = (servicePorts: Snapshot['servicePorts']): SortedMap<ServicePort> =>
   servicePorts instanceof SortedMap
     ? servicePorts
     : SortedMap.empty<ServicePort>().with(servicePorts)
-
-const withServicePorts = (
-  snapshot: Snapshot,
-  list: readonly ServicePort[],
-): Snapshot => ({
-  ...snapshot,
-  servicePorts: sorted(new Map(list.map(one => [one.key, one]))),
-})
-
-const withoutServicePorts = (snapshot: Snapshot): Snapshot =>
-  withServicePorts(snapshot, [])
-
-const isEmpty = (snapshots: readonly Snapshot[]): boolean =>
-  snapshots.every(({ servicePorts }) => servicePorts.size === 0)
-
-/** `wanted`, and those of `before` that are not in it but in `now`, as they are there. */
-const withLeaving = (
-  wanted: readonly Snapshot[],
-  before: readonly Snapshot[],
-  now: readonly Snapshot[],
-): readonly Snapshot[] => {
-  const leaving = wanted.map((one, i) =>
-    [...(before[i]?.servicePorts.keys() ?? [])].flatMap(key => {
-      const still = now[i]?.servicePorts.get(key)
-      return still === undefined || one.servicePorts.has(key) ? [] : [still]
-    }),
-  )
-  if (leaving.every(({ length }) => length === 0)) return wanted
-  return wanted.map((one, i) =>
-    withServicePorts(one, [...one.servicePorts.values(), ...(leaving[i] ?? [])]),
-  )
-}

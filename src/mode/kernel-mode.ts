@@ -6,27 +6,20 @@ import {
   type KeeperObserver,
   RuleKeeper,
   type RuleKeeperDeps,
-  type FlowChanges,
 } from '../kernel/keeper/rule-keeper.ts'
 import type { Probe } from '../kernel/probe.ts'
 import type { KernelSettings, InspectCommand, Proxier } from '../kernel/proxier.ts'
 import type { Problem, ServicePort, Snapshot, Vip } from '../model/snapshot.ts'
 import { hasTraffic } from '../model/traffic.ts'
 import type { DrainResult } from '../relay/relay.ts'
-import { asCidr } from '../util/cidr.ts'
-import { type IpFamily, isWildcard } from '../util/ip.ts'
+import type { IpFamily } from '../util/ip.ts'
 import { KeyedList } from '../util/keyed-list.ts'
 import { kernelPlacement, unservedPlacement } from './placements.ts'
 import { joinLists, listOfServicePorts } from '../model/service-port-list.ts'
 import type { Mode, ModeName } from './mode.ts'
-import type { FlowVip } from '../kernel/conntrack.ts'
-import { flowKeepers } from '../model/service.ts'
-import { listDiff } from '../util/list-diff.ts'
 
 export interface KernelModeDeps
-  extends
-    Omit<HostTurnDeps, 'of'>,
-    Pick<RuleKeeperDeps<Snapshot, KernelSettings>, 'conntrack' | 'left'> {
+  extends Omit<HostTurnDeps, 'of'>, Pick<RuleKeeperDeps, 'conntrack' | 'left'> {
   readonly name: Exclude<ModeName, 'userspace'>
   readonly proxiers: ReadonlyMap<IpFamily, Proxier>
   /** Why those don't work that don't. */
@@ -55,7 +48,7 @@ export class KernelMode implements Mode {
   readonly #deps: KernelModeDeps
   readonly #turn: HostTurn
   readonly #families: Families
-  readonly #keeper: RuleKeeper<Snapshot, KernelSettings>
+  readonly #keeper: RuleKeeper
   /** As of the last sync of each family that worked. */
   readonly #applied = new Map<IpFamily, readonly ServicePort[]>()
   readonly #placed = new KeyedList<ServicePort, Placement>(listenerId)
@@ -71,7 +64,6 @@ export class KernelMode implements Mode {
     this.#families = new Families({ ...deps, object: `mode ${deps.name}` })
     this.#keeper = new RuleKeeper({
       ...deps,
-      flowChanges: () => new ServiceFlowChanges(),
       stands: async (family, stands) => {
         if (family === 'IPv4') await deps.guard(stands)
       },
@@ -126,11 +118,7 @@ export class KernelMode implements Mode {
       await this.#keeper.sync(
         snapshots
           .filter(({ family }) => familyProblems[family] === '')
-          .map(wanted => {
-            const { family, servicePorts } = wanted
-            const isEmpty = servicePorts.size === 0
-            return { family, wanted, settings: settings(family), isEmpty }
-          }),
+          .map(snapshot => ({ snapshot, settings: settings(snapshot.family) })),
       )
     } finally {
       await this.#place(snapshots, familyProblems)
@@ -143,7 +131,7 @@ export class KernelMode implements Mode {
   ): Promise<void> {
     for (const snapshot of snapshots)
       if (!this.#keeper.hasFailed(snapshot.family))
-        this.#applied.set(snapshot.family, listOfServicePorts(snapshot))
+        this.#applied.set(snapshot.family, listOfServicePorts(snapshot).filter(isOwn))
     const all = joinLists([...this.#applied.values()])
     const place = (port: ServicePort): Placement =>
       familyProblems[port.family] === ''
@@ -162,6 +150,9 @@ export class KernelMode implements Mode {
   }
 }
 
+/** What is steered to the relay is placed by what listens there. */
+const isOwn = ({ steeredTo }: ServicePort): boolean => steeredTo === undefined
+
 /** Of Services that ask for what only a relay can do. */
 const annotationProblems = (
   mode: ModeName,
@@ -179,72 +170,3 @@ const annotationProblems = (
     message,
   }))
 }
-
-/** Of Services in the kernel. */
-class ServiceFlowChanges implements FlowChanges<Snapshot, KernelSettings> {
-  #applied: readonly ServicePort[] = []
-
-  /**
-   * VIPs of ServicePorts that are not the same objects as the last time, each with the endpoints
-   * that keep their flows, and those that are gone. Of TCP those only that have come.
-   */
-  take(
-    snapshot: Snapshot,
-    all: boolean,
-    left: readonly FlowVip[],
-    settings: KernelSettings,
-  ): readonly FlowVip[] {
-    const now = listOfServicePorts(snapshot)
-    const { before, after } = listDiff(this.#applied, now)
-    this.#applied = now
-    // What lies in both lists has only moved.
-    const old = new Set(before)
-    const had = new Map([
-      ...left.map(one => [keyOf(one), one] as const),
-      ...vipsOf(before, settings),
-    ])
-    const fresh = all ? now : after.filter(one => !old.has(one))
-    const vips = vipsOf(fresh, settings)
-    const have = all ? vips : vipsOf(after, settings)
-    for (const [key, { protocol }] of vips)
-      if (protocol === 'TCP' && !all && had.has(key)) vips.delete(key)
-    for (const [key, vip] of had)
-      if (vip.protocol === 'UDP' && !have.has(key)) vips.set(key, { ...vip, to: [] })
-    return [...vips.values()]
-  }
-}
-
-const vipsOf = (
-  servicePorts: readonly ServicePort[],
-  settings: KernelSettings,
-): Map<string, FlowVip> => {
-  const found = new Map<string, FlowVip>()
-  const inside = clientsInside(settings)
-  for (const servicePort of servicePorts) {
-    const { protocol, family, sourceRanges, internal, external } = servicePort
-    if (protocol === 'SCTP') continue
-    const keepers = flowKeepers(servicePort.endpoints)
-    for (const { kind, address, port } of servicePort.vips) {
-      const isInner = kind === 'ClusterIP'
-      // By policy Local.
-      const isSilent = (isInner ? internal : external).verdict === 'drop'
-      const to = isInner && isSilent ? [] : keepers
-      const ranges = kind === 'LoadBalancerIP' ? sourceRanges : undefined
-      const clients = (isSilent && inside) || ranges
-      const known = isWildcard(address) ? undefined : address
-      const vip: FlowVip = { family, protocol, address: known, port, to, clients }
-      if (protocol === 'UDP' || to.length > 0) found.set(keyOf(vip), vip)
-    }
-  }
-  return found
-}
-
-/** Whom policy Local does not concern: this host and its pods. Undefined where addresses don't tell. */
-const clientsInside = ({ localDetector, nodeAddresses }: KernelSettings) => {
-  const hosts = nodeAddresses.map(asCidr)
-  if (localDetector.by === 'none') return hosts
-  return localDetector.by === 'source' ? [...localDetector.cidrs, ...hosts] : undefined
-}
-
-const keyOf = ({ protocol, address = '*', port }: FlowVip): string =>
-  `${protocol} ${address} ${port}`

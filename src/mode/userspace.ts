@@ -70,8 +70,7 @@ export class UserspaceMode implements Mode {
     return [...this.#problems, ...this.#deps.capture.problems()]
   }
 
-  /** `led`: those that clients are led to; others are listened for, for who is on the way. */
-  async sync(snapshots: readonly Snapshot[], led = snapshots): Promise<void> {
+  async sync(snapshots: readonly Snapshot[]): Promise<void> {
     const { capture, relay, nodeClients, orders } = this.#deps
     const servicePorts = joinLists(snapshots.map(listOfServicePorts))
     const uncarried = servicePorts.filter(isSctp)
@@ -83,13 +82,12 @@ export class UserspaceMode implements Mode {
     const unserved = await this.#uncarried.update(uncarried, port =>
       unservedPlacement(port, noSctp),
     )
-    const steered = led === snapshots ? placements : placementsOf(led, placements)
-    this.#placements = unserved.length === 0 ? steered : [...steered, ...unserved]
+    this.#placements = unserved.length === 0 ? placements : [...placements, ...unserved]
     this.#problems = [...loops.map(loopProblem), ...uncarried.map(sctpProblem)]
     // Before the first client can come.
     nodeClients.poll()
     await relay.apply(orders.apply(listeners, servicePorts))
-    await capture.steer(steered, snapshots)
+    await capture.steer(placements, snapshots)
   }
 
   async drain(ms: number): Promise<DrainResult> {
@@ -107,14 +105,6 @@ export class UserspaceMode implements Mode {
       await ended?.()
     }
   }
-}
-
-const placementsOf = (
-  snapshots: readonly Snapshot[],
-  placements: readonly Placement[],
-): readonly Placement[] => {
-  const ids = new Set(snapshots.flatMap(listOfServicePorts).map(listenerId))
-  return placements.filter(one => ids.has(one.listenerId))
 }
 
 const isSctp = ({ protocol }: ServicePort): boolean => protocol === 'SCTP'

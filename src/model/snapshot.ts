@@ -1,4 +1,4 @@
-import type { IpFamily } from '../util/ip.ts'
+import type { AddressPort, IpFamily } from '../util/ip.ts'
 import type { CheckEffects, EndpointSpec, Protocol, TrafficPolicy } from './service.ts'
 import type { TrafficOptions } from './traffic.ts'
 
@@ -78,6 +78,11 @@ export interface ServicePort extends TrafficOptions {
    * IPs. Undefined: all clients; an empty list: none (all ranges are of the other family).
    */
   readonly sourceRanges: readonly string[] | undefined
+  /**
+   * Where the relay listens for each of `vips`, in their order: then that is the only endpoint of
+   * each, whatever the lists of endpoints say. Undefined: rules lead to endpoints.
+   */
+  readonly steeredTo?: readonly AddressPort[]
 }
 
 /** What a load balancer learns on a Service's healthCheckNodePort. */

@@ -82,11 +82,7 @@ export const createDataPath = async (
     facts,
     resync,
     metrics: captureMetrics,
-    system: hostSystem({
-      clock,
-      onBlind: reason => logBlind(log, reason),
-      isBesideKernelMode,
-    }),
+    system: hostSystem({ clock, onBlind: reason => logBlind(log, reason) }),
     localAddresses,
     proxyPorts,
     isBesideKernelMode,

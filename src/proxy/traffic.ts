@@ -1,6 +1,6 @@
 import { anywhere } from '../kernel/probe.ts'
 import { type ModeChoice, type ModeStep, FallbackMode } from '../mode/fallback-mode.ts'
-import { HybridMode, ServiceSplitter } from '../mode/hybrid-mode.ts'
+import { HybridMode } from '../mode/hybrid-mode.ts'
 import { kernelModeNames, type Mode, type ModeName } from '../mode/mode.ts'
 import { type BoundMetric, bindMetrics } from '../observe/exposition.ts'
 import { modeTable } from '../observe/metrics-table.ts'
@@ -113,7 +113,11 @@ export const createTraffic = async (deps: TrafficDeps): Promise<Traffic> => {
         : []),
       ...(dataPath
         ? [
-            ...bindMetrics(captureTable, dataPath.captureMetrics),
+            // Beside endpoints the mode's own rules are the capture's.
+            ...bindMetrics(
+              captureTable,
+              mode.name === 'nftables' ? metrics.nftables : dataPath.captureMetrics,
+            ),
             ...bindMetrics(relayInfoMetrics, dataPath.relayChoice),
             ...bindMetrics(accessLogMetrics, dataPath.accessLog),
           ]
@@ -135,7 +139,7 @@ const withRelay = (
     const { localhostNodePorts = false } = options.kernel?.nftables ?? {}
     return new HybridMode({
       kernel: await step.start(probes, before),
-      splitter: new ServiceSplitter(localhostNodePorts),
+      localhostNodePorts,
       startRelay: async () => {
         const path = await createDataPath(
           { ...deps, options: besideKernelMode(options) },

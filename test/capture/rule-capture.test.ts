@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import { setImmediate as turn } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { type Placement, ExclusiveCapture } from '../../src/capture/capture.ts'
@@ -5,36 +6,66 @@ import { joinProbes } from '../../src/kernel/probe.ts'
 import { Families } from '../../src/kernel/keeper/families.ts'
 import type { HostLock } from '../../src/kernel/keeper/host-lock.ts'
 import { RuleCapture, type RuleCaptureDeps } from '../../src/capture/rule-capture.ts'
-import type { RuleTable, TableSettings } from '../../src/capture/rule-table.ts'
-import { type VipRule, vipRules } from '../../src/capture/vip-rule.ts'
+import { vipRules } from '../../src/capture/iptables/vip-rule.ts'
+import { steeredPort, type SteeringRules } from '../../src/capture/steering.ts'
+import { Installed } from '../../src/kernel/keeper/installed.ts'
+import {
+  type KernelSettings,
+  type KernelSync,
+  plainSettings,
+} from '../../src/kernel/proxier.ts'
 import type { FlowVip } from '../../src/kernel/conntrack.ts'
 import { StoppableTools } from '../../src/kernel/run-tool.ts'
-import type { Problem, ServicePort, Target } from '../../src/model/snapshot.ts'
+import type { Problem, ServicePort, Snapshot, Target } from '../../src/model/snapshot.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 import { endpoint } from '../support/objects.ts'
 import { clusterIp, nodePort, servicePort } from '../support/service-ports.ts'
 
 /** Stands for the kernel: keeps what it was told, and fails when it is to. */
-class Kernel implements RuleTable {
+class Kernel implements SteeringRules {
   readonly calls: string[] = []
-  rules = new Map<string, VipRule>()
-  settings: TableSettings | undefined
+  readonly #installed = new Installed<Snapshot>()
+  settings: KernelSettings | undefined
   failure = ''
   replaceFailure = ''
   damaged: (what: string) => void = () => {}
   watches = 0
 
-  async replace(rules: readonly VipRule[], settings: TableSettings): Promise<void> {
-    this.#called(`replace ${rules.length}`)
-    if (this.replaceFailure !== '') throw new Error(this.replaceFailure)
-    this.rules = new Map(rules.map(rule => [rule.key, rule]))
-    this.settings = settings
+  get servicePorts(): readonly ServicePort[] {
+    const { servicePorts = new Map() } = this.#installed.value ?? {}
+    return [...servicePorts.values()]
   }
 
-  async change(gone: readonly VipRule[], come: readonly VipRule[]): Promise<void> {
-    this.#called(`change -${gone.length} +${come.length}`)
-    for (const { key } of gone) this.rules.delete(key)
-    for (const rule of come) this.rules.set(rule.key, rule)
+  async sync(snapshot: Snapshot, settings: KernelSettings): Promise<KernelSync> {
+    let work: KernelSync['work'] = 'nothing'
+    await this.#installed.write(async known => {
+      const to = new Set(snapshot.servicePorts.values())
+      if (known === undefined || !isDeepStrictEqual(settings, this.settings)) {
+        work = 'full'
+        this.#called(`replace ${to.size}`)
+        if (this.replaceFailure !== '') throw new Error(this.replaceFailure)
+      } else {
+        const from = new Set(known.servicePorts.values())
+        const gone = [...from].filter(one => !to.has(one)).length
+        const come = [...to].filter(one => !from.has(one)).length
+        if (gone + come > 0) work = 'partial'
+        if (gone + come > 0) this.#called(`change -${gone} +${come}`)
+      }
+      this.settings = settings
+      await this.written()
+      return snapshot
+    })
+    return { work }
+  }
+
+  written = async (): Promise<void> => {}
+
+  forget(): void {
+    this.#installed.forget()
+  }
+
+  problems(): readonly Problem[] {
+    return []
   }
 
   async hold(): Promise<void> {
@@ -54,6 +85,8 @@ class Kernel implements RuleTable {
     this.watches += 1
     return () => (this.watches -= 1)
   }
+
+  close(): void {}
 
   #called(what: string): void {
     this.calls.push(what)
@@ -90,12 +123,8 @@ const setUp = (over: Partial<RuleCaptureDeps> = {}) => {
   const steps: string[] = []
   const capture = new RuleCapture({
     clock,
-    tables: {
-      name: 'nftables',
-      admitsHealthChecks: false,
-      probe: async () => ({ usable: true, detail: '' }),
-      table: () => kernel,
-    },
+    name: 'nftables',
+    rules: new Map([['IPv4', kernel]]),
     families: new Families({
       clock,
       object: 'capture nftables',
@@ -103,7 +132,6 @@ const setUp = (over: Partial<RuleCaptureDeps> = {}) => {
       probe: async () => ({ usable: false, detail: 'it is off' }),
       resync: () => void told.push('resync'),
     }),
-    proxyAddress: () => '169.254.77.88',
     holdOthers: async () => {},
     listen: { place: async servicePorts => placedBy(servicePorts) },
     applied: async () => {},
@@ -149,13 +177,14 @@ t.test('the first sync writes all rules, later ones what changed', async t => {
   await sync(dns)
   // The second ServicePort's place in the list gave it another proxy port: one changed rule.
   t.strictSame(kernel.calls, [...begun, 'change -0 +1', 'change -2 +1'])
-  t.strictSame([...kernel.rules.keys()], ['10.96.0.2 UDP 53'])
+  t.strictSame(
+    kernel.servicePorts.map(({ vips, steeredTo }) => [vips, steeredTo]),
+    [[dns.vips, [{ address: '169.254.77.88', port: proxyPort }]]],
+  )
   t.strictSame(steps, ['prepare'])
   t.strictSame(kernel.settings, {
-    proxyAddress: '169.254.77.88',
-    nodePortCidrs: undefined,
-    podCidrs: ['10.244.0.0/24'],
-    healthCheckPorts: [],
+    ...plainSettings,
+    relay: { serves: 'alone', nodePods: ['10.244.0.0/24'] },
   })
 })
 
@@ -293,7 +322,7 @@ t.test('new settings write all of it anew', async t => {
   pods = ['10.244.7.0/24']
   await sync(web)
   t.strictSame(kernel.calls, [...begun, 'replace 1'])
-  t.strictSame(kernel.settings?.podCidrs, ['10.244.7.0/24'])
+  t.strictSame(kernel.settings?.relay?.nodePods, ['10.244.7.0/24'])
 })
 
 t.test('UDP flows are forgotten where their rule came, changed or went', async t => {
@@ -353,12 +382,8 @@ t.test('damage that comes during a repair asks for another', async t => {
   const { kernel, told, sync } = setUp()
   await sync(web)
   let done = (): void => {}
-  const replaces = kernel.replace.bind(kernel)
-  kernel.replace = async (...args) => {
-    await replaces(...args)
-    await new Promise<void>(resolve => (done = resolve))
-  }
   kernel.damaged('1')
+  kernel.written = () => new Promise<void>(resolve => (done = resolve))
   const repairing = sync(web)
   await until(() => kernel.calls.length === begun.length + 1)
   for (const what of ['2', '3']) kernel.damaged(what)
@@ -368,6 +393,7 @@ t.test('damage that comes during a repair asks for another', async t => {
   await until(() => kernel.calls.length === begun.length + 2)
   done()
   await again
+  kernel.written = async () => {}
   await sync(web)
   const repairs = told.filter(line => line.startsWith('repaired'))
   t.strictSame(repairs, ['repaired 1', 'repaired 3'])
@@ -538,9 +564,10 @@ t.test('what becomes of packets to each kind of VIP', t => {
   ]
   const verdicts = (over: Partial<ServicePort>): string[] => {
     const [placement] = placedBy([servicePort('web', { vips, ...over })])
-    return placement === undefined
+    const steered = placement && steeredPort(placement)
+    return steered === undefined
       ? []
-      : vipRules(placement).map(
+      : vipRules(steered).map(
           ({ key, outside, fromNode, allowedClients }) =>
             `${key}: ${outside}/${fromNode}${allowedClients ? ` for ${allowedClients.join()}` : ''}`,
         )
@@ -589,6 +616,37 @@ t.test('what becomes of packets to each kind of VIP', t => {
     check(t, { ...all(here), sourceRanges: ['10.0.0.0/8'] }, [same, same, ranged, same])
   })
   t.end()
+})
+
+t.test('what has no proxy port is steered nowhere', async t => {
+  const [placement] = placedBy([web])
+  const [first] = placement?.vips ?? []
+  if (placement === undefined || first === undefined) throw new Error('no placement')
+  const unplaced = { ...first, binds: [] }
+  const { vips, steeredTo } = steeredPort({ ...placement, vips: [unplaced, first] }) ?? {}
+  t.strictSame(
+    [vips, steeredTo],
+    [web.vips, [{ address: '169.254.77.88', port: proxyPort }]],
+  )
+  t.equal(steeredPort({ ...placement, vips: [unplaced] }), undefined)
+})
+
+t.test('beside a kernel mode it finds proxy ports, and leads nobody', async t => {
+  const order: string[] = []
+  const { kernel, told, capture, steps } = setUp({
+    rules: new Map(),
+    forgetWaiting: async family => {
+      order.push(`forget ${family}`)
+      return undefined
+    },
+  })
+  const placements = await capture.place([web])
+  t.equal(placements.length, 1)
+  await capture.steer(placements, [])
+  t.strictSame(order, ['forget IPv4'], 'nobody gets to a port of an earlier process')
+  await capture.hold()
+  await capture.close()
+  t.strictSame([kernel.calls, told, steps], [[], [], ['prepare', 'release']])
 })
 
 t.test('one family is enough for a capture, and the other is told', async t => {

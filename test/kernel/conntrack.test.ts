@@ -75,7 +75,7 @@ const vip = (address: string | undefined, port: number): FlowVip => ({
   protocol: 'UDP',
   address,
   port,
-  relayed: true,
+  onlyRelayed: true,
 })
 
 t.test('flows to the named VIPs are forgotten, all others stay', inNetns, async t => {

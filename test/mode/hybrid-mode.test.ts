@@ -1,12 +1,10 @@
-import { setImmediate } from 'node:timers/promises'
+import { setImmediate, setTimeout } from 'node:timers/promises'
 import t from 'tap'
-import {
-  HybridMode,
-  type RelayMode,
-  ServiceSplitter,
-} from '../../src/mode/hybrid-mode.ts'
+import { HybridMode, RelayedServices } from '../../src/mode/hybrid-mode.ts'
+import { proxyAddressOf } from '../../src/kernel/proxy-address.ts'
 import type { Mode } from '../../src/mode/mode.ts'
 import type { ServicePort, Snapshot } from '../../src/model/snapshot.ts'
+import type { Placement } from '../../src/capture/capture.ts'
 import { clusterIp, nodePort, servicePort } from '../support/service-ports.ts'
 
 const snapshot = (...ports: ServicePort[]): Snapshot => ({
@@ -19,6 +17,19 @@ const plain = servicePort('plain')
 const db = servicePort('db', { relayed: true })
 const unrelayed = servicePort('db')
 
+/** As a relay listens for it: at a proxy port. */
+const placed = (one: ServicePort): Placement => ({
+  servicePort: one,
+  listenerId: `${one.family} ${one.key}`,
+  vips: one.vips.map(vip => {
+    const bind = { address: proxyAddressOf[one.family], port: 40_000 }
+    return { vip, capture: 'nftables', binds: [bind], reason: '' }
+  }),
+})
+
+const namesOf = ({ key, steeredTo }: ServicePort): string =>
+  `${key}${steeredTo === undefined ? '' : ' by the relay'}`
+
 /** A mode over two that write down what they are asked, and fail when told to. */
 const setUp = ({ localhostNodePorts = false } = {}) => {
   const calls: string[] = []
@@ -27,17 +38,19 @@ const setUp = ({ localhostNodePorts = false } = {}) => {
   const fail = (what: string): void => {
     if (broken.has(what)) throw new Error(`no ${what}`)
   }
-  const keysOf = (one: Snapshot | undefined): string =>
-    [...(one?.servicePorts.keys() ?? [])].join(' ')
-  const fake = (name: string, mode: Mode['name']): RelayMode => ({
+  let placements: readonly Placement[] = []
+  const fake = (name: string, mode: Mode['name']): Mode => ({
     name: mode,
-    placements: [],
+    get placements() {
+      return name === 'relay' ? placements : []
+    },
     problems: [{ object: name, field: '', message: 'a problem' }],
-    sync: async ([one]: readonly Snapshot[], led?: readonly Snapshot[]) => {
-      const isLed = led === undefined ? '' : `, led: ${keysOf(led[0])}`
-      calls.push(`${name}: ${keysOf(one)}${isLed}`)
+    sync: async ([one]: readonly Snapshot[]) => {
+      const all = [...(one?.servicePorts.values() ?? [])]
+      calls.push(`${name}: ${all.map(namesOf).join(' ')}`)
       fail(name)
       if (hanging.has(name)) await new Promise(() => {})
+      if (name === 'relay') placements = all.map(placed)
     },
     drain: async () => {
       calls.push(`${name} drains`)
@@ -49,7 +62,7 @@ const setUp = ({ localhostNodePorts = false } = {}) => {
   })
   const mode = new HybridMode({
     kernel: fake('kernel', 'nftables'),
-    splitter: new ServiceSplitter(localhostNodePorts),
+    localhostNodePorts,
     startRelay: async () => {
       calls.push('start')
       fail('start')
@@ -59,6 +72,7 @@ const setUp = ({ localhostNodePorts = false } = {}) => {
       if (ms < 3000) calls.push('rests')
       // That an end waits for what it hands over.
       else if (hanging.size === 0) await new Promise(() => {})
+      else await setTimeout(10)
     },
     failed: error => calls.push(`failed: ${(error as Error).message}`),
   })
@@ -73,6 +87,9 @@ const setUp = ({ localhostNodePorts = false } = {}) => {
 }
 
 const [plainKey, dbKey] = [plain.key, db.key]
+/** All by endpoints, and with one by the relay. */
+const all = `kernel: ${plainKey} ${dbKey}`
+const split = `kernel: ${dbKey} by the relay ${plainKey}`
 
 t.test('without a Service that asks for it there is no relay', async t => {
   const { mode, sync, calls } = setUp()
@@ -89,22 +106,16 @@ t.test('the kernel serves a Service until the relay does, and from then on', asy
   const { mode, sync, calls } = setUp()
   t.strictSame(
     await sync(plain, db),
-    [`kernel: ${plainKey} ${dbKey}`, 'start', `relay: ${dbKey}`, `kernel: ${plainKey}`],
+    [all, 'start', `relay: ${dbKey}`, split],
     'the first one',
   )
-  t.strictSame(await sync(plain, db), [`relay: ${dbKey}`, `kernel: ${plainKey}`])
+  t.strictSame(await sync(plain, db), [`relay: ${dbKey}`, split])
   t.strictSame(
     await sync(plain, unrelayed),
-    [
-      `relay: ${dbKey}`,
-      `kernel: ${plainKey} ${dbKey}`,
-      `relay: ${dbKey}, led: `,
-      'rests',
-      'relay: ',
-    ],
+    [all, 'rests', 'relay: ', all],
     'the relay has it until the kernel does',
   )
-  t.strictSame(await sync(plain, db), [`relay: ${dbKey}`, `kernel: ${plainKey}`])
+  t.strictSame(await sync(plain, db), [`relay: ${dbKey}`, split])
   t.strictSame(await sync(plain), ['relay: ', `kernel: ${plainKey}`], 'one that is gone')
   t.equal(mode.problems.length, 2)
   await sync(plain, db)
@@ -112,8 +123,7 @@ t.test('the kernel serves a Service until the relay does, and from then on', asy
   t.strictSame(await mode.drain(1), { reset: 2 })
   await mode.close()
   t.strictSame(calls, [
-    `kernel: ${plainKey} ${dbKey}`,
-    `relay: ${dbKey}, led: `,
+    all,
     'relay drains',
     'relay has drained',
     'kernel drains',
@@ -121,6 +131,25 @@ t.test('the kernel serves a Service until the relay does, and from then on', asy
     'relay closes',
     'kernel closes',
   ])
+})
+
+t.test('one comes while another leaves', async t => {
+  const { sync } = setUp()
+  const relayed = servicePort('plain', { relayed: true })
+  await sync(plain, db)
+  t.strictSame(await sync(relayed, unrelayed), [
+    all,
+    'rests',
+    `relay: ${plainKey}`,
+    `kernel: ${dbKey} ${plainKey} by the relay`,
+  ])
+  const third = servicePort('third', { relayed: true })
+  await sync(plain, db, third)
+  t.strictSame(
+    (await sync(plain, { ...db, affinityMs: 1 }, servicePort('third'))).slice(0, 2),
+    [`${split} ${servicePort('third').key}`, 'rests'],
+    'others stay with the relay meanwhile',
+  )
 })
 
 /** The next process may begin when the kernel mode has drained. */
@@ -134,27 +163,30 @@ const drained = [
 t.test('the relay keeps what leaves it until the kernel has it', async t => {
   const { sync, broken } = setUp()
   await sync(plain, db)
-  const all = `kernel: ${plainKey} ${dbKey}`
   broken.add('kernel')
-  const kept = [`relay: ${dbKey}`, all, 'rejects: no kernel']
+  const kept = [all, 'rejects: no kernel']
   t.strictSame(await sync(plain, unrelayed), kept)
   t.strictSame(await sync(plain, unrelayed), kept, 'however often that fails')
   broken.clear()
-  const left = [`relay: ${dbKey}`, all, `relay: ${dbKey}, led: `, 'rests', 'relay: ']
-  t.strictSame(await sync(plain, unrelayed), left)
+  t.strictSame(await sync(plain, unrelayed), [all, 'rests', 'relay: ', all])
   t.strictSame(await sync(plain, unrelayed), ['relay: ', all])
 })
 
 t.test('where the relay fails the kernel serves all of them', async t => {
   const { mode, sync, calls, broken } = setUp()
   broken.add('start')
-  const all = `kernel: ${plainKey} ${dbKey}`
   t.strictSame(await sync(plain, db), [all, 'start', 'rejects: no start'])
   broken.clear()
-  t.strictSame((await sync(plain, db)).slice(-1), [`kernel: ${plainKey}`])
+  t.strictSame((await sync(plain, db)).slice(-1), [split])
   broken.add('relay')
   t.strictSame(await sync(plain, db), [`relay: ${dbKey}`, all, 'rejects: no relay'])
+  t.strictSame(
+    await sync(plain, unrelayed),
+    ['relay: ', all, 'rejects: no relay'],
+    'nobody is led to what may not listen',
+  )
   broken.add('kernel')
+  await sync(plain, db)
   calls.length = 0
   await mode.drain(1)
   t.strictSame(calls, [all, 'failed: no kernel', ...drained])
@@ -166,7 +198,7 @@ t.test('an end waits for what it hands over, and not for ever', async t => {
   hanging.add('kernel')
   calls.length = 0
   t.strictSame(await mode.drain(1), { reset: 2 })
-  t.strictSame(calls, [`kernel: ${plainKey} ${dbKey}`, ...drained])
+  t.strictSame(calls, [all, ...drained])
 })
 
 t.test(
@@ -174,10 +206,8 @@ t.test(
   async t => {
     const vips = [clusterIp('10.0.0.1'), nodePort('0.0.0.0', 30_080)]
     const both = snapshot({ ...plain, vips }, { ...db, vips })
-    const splitter = new ServiceSplitter(true)
-    const { kernel, relay } = splitter.split([both])
-    t.strictSame([...(kernel[0]?.servicePorts.keys() ?? [])], [plainKey])
-    const relayed = [...(relay[0]?.servicePorts.values() ?? [])]
+    const services = new RelayedServices(true)
+    const relayed = [...services.of(both).servicePorts.values()]
     t.strictSame(
       relayed.map(one => [one.key, one.vips]),
       [
@@ -186,7 +216,7 @@ t.test(
         [`${plainKey} on loopback`, [nodePort('127.0.0.1', 30_080)]],
       ],
     )
-    const again = [...(splitter.split([both]).relay[0]?.servicePorts.values() ?? [])]
+    const again = [...services.of(both).servicePorts.values()]
     t.ok(
       again.every((one, i) => one === relayed[i]),
       'the same objects',
@@ -195,12 +225,17 @@ t.test(
       ...snapshot({ ...plain, family: 'IPv6' as const, vips }),
       family: 'IPv6' as const,
     }
-    const [only] = splitter.split([ipv6]).relay[0]?.servicePorts.values() ?? []
+    const [only] = services.of(ipv6).servicePorts.values()
     t.equal(only?.vips[0]?.address, '::1')
   },
 )
 
-t.test('what nobody asks to divide stays one', async t => {
-  const all = snapshot(plain)
-  t.equal(new ServiceSplitter(false).split([all]).kernel[0], all)
+t.test('on loopback the relay is the endpoint beside the kernel’s others', async t => {
+  const { sync } = setUp({ localhostNodePorts: true })
+  const web = { ...plain, vips: [nodePort('0.0.0.0', 30_080)] }
+  t.strictSame((await sync(web)).slice(-2), [
+    `relay: ${plainKey} on loopback`,
+    `kernel: ${plainKey} ${plainKey} on loopback by the relay`,
+  ])
+  t.strictSame(await sync(plain), ['relay: ', `kernel: ${plainKey}`], 'and goes with it')
 })

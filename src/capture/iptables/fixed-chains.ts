@@ -1,8 +1,25 @@
 import type { IpFamily } from '../../util/ip.ts'
-import type { TableSettings } from '../rule-table.ts'
 import type { Chain, TableName } from '../../kernel/xtables/wanted.ts'
 import { named, own } from '../../kernel/xtables/capture-names.ts'
 import { hostBlock } from './packet-key.ts'
+
+/** What holds for all VIPs of a family. */
+export interface TableSettings {
+  /**
+   * An address of this host and of Usher's own, on which all proxy ports are. Packets that
+   * come there without having been sent to a VIP are dropped.
+   */
+  readonly proxyAddress: string
+  /**
+   * Canonical CIDRs; those of the host's addresses that are in one answer node ports.
+   * Undefined: all of them, loopback too.
+   */
+  readonly nodePortCidrs: readonly string[] | undefined
+  /** Canonical CIDRs of the pods that count as this node's clients. */
+  readonly podCidrs: readonly string[]
+  /** TCP ports on which load balancers ask for health, let in through other people's filters. */
+  readonly healthCheckPorts: readonly number[]
+}
 
 export interface FixedSettings extends TableSettings {
   /** Whether a rule can ask for a packet's socket; see `knowsSockets`. */

@@ -1,6 +1,11 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { KernelSettings, KernelSync } from '../../kernel/proxier.ts'
+import { proxyAddressOf } from '../../kernel/proxy-address.ts'
 import { type RunTool, ToolError } from '../../kernel/run-tool.ts'
+import { listOfServicePorts } from '../../model/service-port-list.ts'
+import { listDiff } from '../../util/list-diff.ts'
 import type { Clock } from '../../util/clock.ts'
-import type { RuleTable, RuleTables, TableSettings } from '../rule-table.ts'
+import type { SteeringKind, SteeringRules } from '../steering.ts'
 import {
   type BackendChoice,
   type ChosenBackend,
@@ -13,17 +18,17 @@ import {
   notifiedByNft,
 } from '../../kernel/xtables/backend.ts'
 import type { SpawnMonitor } from '../../kernel/nft/monitor.ts'
-import { fixedChains, holdLine } from './fixed-chains.ts'
+import { fixedChains, holdLine, type TableSettings } from './fixed-chains.ts'
 import { takes, tryLines } from '../../kernel/xtables/try-lines.ts'
 import { type TableName, tableNames, type Chain } from '../../kernel/xtables/wanted.ts'
 import { entriesOf, groups, Layout, type LayoutChanges } from './layout.ts'
 import type { Edit, LineRefCounts } from './line-ref-counts.ts'
-import { probedRule, type VipRule } from '../vip-rule.ts'
+import { type VipRule, vipRules } from './vip-rule.ts'
 import { Canary } from '../../kernel/keeper/canary.ts'
 import { Installed } from '../../kernel/keeper/installed.ts'
 import { jumps, named, own } from '../../kernel/xtables/capture-names.ts'
 import { Unreadable, damageIn } from '../../kernel/xtables/damage.ts'
-import type { Problem } from '../../model/snapshot.ts'
+import type { Problem, ServicePort, Snapshot } from '../../model/snapshot.ts'
 import { captureOwner } from '../../kernel/xtables/kube-chains.ts'
 import { takeOutAll, chainLines, tableText } from '../../kernel/xtables/restore-text.ts'
 import type { SavedTable } from '../../kernel/xtables/saved.ts'
@@ -44,15 +49,14 @@ export interface IptablesDeps {
  * Rules by iptables and ip6tables (1.6.2 or newer: `iptables-restore -w`), by either back
  * end. A packet's way, and which chains there are: docs/capture.md.
  */
-export const iptablesTables = (deps: IptablesDeps): RuleTables => {
+export const iptablesSteering = (deps: IptablesDeps): SteeringKind => {
   const { run, backend = 'auto' } = deps
   const backends = provenBackend(run, backend, probeBackend)
   return {
     name: 'iptables',
-    admitsHealthChecks: true,
     probe: backends.probe,
-    table: family =>
-      new IptablesTable({ ...deps, family, choose: () => backends.choose(family) }),
+    rules: family =>
+      new IptablesRules({ ...deps, family, choose: () => backends.choose(family) }),
   }
 }
 
@@ -77,14 +81,17 @@ const sampleLines = (table: TableName, family: IpFamily): readonly string[] => {
     .flatMap(({ lines }) => lines)
   const at = { address, port: 1 }
   const dropped = { outside: 'drop', fromNode: 'drop' } as const
-  const rule: VipRule = { ...probedRule(family, at, at), ...dropped }
+  const rule: VipRule = {
+    ...{ key: 'probe', name: 'default/probe', family, ...at, to: at },
+    ...{ kind: 'ExternalIP', protocol: 'TCP', allowedClients: undefined, ...dropped },
+  }
   const entries = [rule, { ...rule, protocol: 'UDP' as const }]
     .flatMap(entriesOf)
     .filter(({ group }) => groups[group].table === table)
   return [...fixed, ...entries.map(({ line }) => line)]
 }
 
-interface IptablesTableDeps {
+interface IptablesRulesDeps {
   readonly run: RunTool
   readonly clock: Clock
   readonly spawnMonitor?: SpawnMonitor
@@ -97,6 +104,8 @@ interface InstalledChains {
   readonly backend: Backend
   readonly layout: Layout
   readonly settings: TableSettings
+  readonly servicePorts: readonly ServicePort[]
+  readonly did: KernelSync
 }
 
 /** A match for the socket that a packet will come to (xt_socket), which not every kernel has. */
@@ -104,9 +113,9 @@ const seesSockets = { filter: ['-m socket -j RETURN'] }
 
 const holdEdit = { table: 'filter', chain: own.begin, line: holdLine } as const
 
-/** Usher's rules of a family by iptables; see RuleTable. */
-class IptablesTable implements RuleTable {
-  readonly #deps: IptablesTableDeps
+/** Usher's rules of a family by iptables. */
+class IptablesRules implements SteeringRules {
+  readonly #deps: IptablesRulesDeps
   #chosen: ChosenBackend | undefined
   readonly #installed = new Installed<InstalledChains>()
   readonly #unreadable = new Unreadable()
@@ -114,43 +123,41 @@ class IptablesTable implements RuleTable {
   /** Of the back end that was chosen. */
   #seesSockets: boolean | undefined
 
-  constructor(deps: IptablesTableDeps) {
+  constructor(deps: IptablesRulesDeps) {
     this.#deps = deps
   }
 
-  async replace(rules: readonly VipRule[], settings: TableSettings): Promise<void> {
-    await this.#installed.write(() => this.#replace(rules, settings))
+  async sync(snapshot: Snapshot, settings: KernelSettings): Promise<KernelSync> {
+    const all = listOfServicePorts(snapshot)
+    const own = settingsOf(snapshot, settings)
+    const { did } = await this.#installed.write(known =>
+      known !== undefined && isDeepStrictEqual(known.settings, own)
+        ? this.#change(known, all)
+        : this.#replace(all, own),
+    )
+    return did
   }
 
-  async change(gone: readonly VipRule[], come: readonly VipRule[]): Promise<void> {
-    await this.#installed.write(async before => {
-      if (before === undefined) throw new Error('iptables: change before replace')
-      const { backend, layout, settings } = before
-      const changes = await layout.change(gone, come)
-      if (layout.isOvergrown && !this.#isHeld)
-        return this.#replace([...layout.rules], settings)
-      const text = await changeText(changes)
-      if (text !== '') await backend.restore(text)
-      return before
-    })
+  forget(): void {
+    this.#installed.forget()
   }
 
   async hold(): Promise<void> {
-    await this.#installed.write(async before => {
-      if (this.#isHeld) return before
-      if (before === undefined) await holdFound(this.#deps.run, this.#deps.family)
+    await this.#installed.write(async (_known, last) => {
+      if (this.#isHeld) return last
+      if (last === undefined) await holdFound(this.#deps.run, this.#deps.family)
       else {
-        await before.backend.restore(await holdText(true))
-        before.layout.lineRefs.add(holdEdit)
+        await last.backend.restore(await holdText(true))
+        last.layout.lineRefs.add(holdEdit)
       }
       this.#isHeld = true
-      return before
+      return last
     })
   }
 
   async release(): Promise<void> {
     await this.#installed.write(async before => {
-      if (before === undefined) throw new Error('iptables: release before replace')
+      if (before === undefined) throw new Error('iptables: release before a sync')
       await before.backend.restore(await holdText(false))
       before.layout.lineRefs.remove(holdEdit)
       this.#isHeld = false
@@ -186,8 +193,25 @@ class IptablesTable implements RuleTable {
     return this.#unreadable.problems()
   }
 
+  close(): void {}
+
+  async #change(
+    known: InstalledChains,
+    servicePorts: readonly ServicePort[],
+  ): Promise<InstalledChains> {
+    const { backend, layout } = known
+    const { before, after } = listDiff(known.servicePorts, servicePorts)
+    const changes = await layout.change(before.flatMap(vipRules), after.flatMap(vipRules))
+    if (layout.isOvergrown && !this.#isHeld)
+      return this.#replace(servicePorts, known.settings)
+    const text = await changeText(changes)
+    if (text === '') return { ...known, servicePorts, did: { work: 'nothing' } }
+    await backend.restore(text)
+    return { ...known, servicePorts, did: { work: 'partial' } }
+  }
+
   async #replace(
-    rules: readonly VipRule[],
+    servicePorts: readonly ServicePort[],
     settings: TableSettings,
   ): Promise<InstalledChains> {
     const isFirst = this.#chosen === undefined
@@ -195,7 +219,7 @@ class IptablesTable implements RuleTable {
     this.#seesSockets ??= await takes(chosen, seesSockets)
     const all = { ...settings, seesSockets: this.#seesSockets, isHeld: this.#isHeld }
     const [layout, filter, nat] = await Promise.all([
-      Layout.of(rules, all, this.#deps.family),
+      Layout.of(servicePorts.flatMap(vipRules), all, this.#deps.family),
       capturedIn(chosen, 'filter'),
       capturedIn(chosen, 'nat'),
     ])
@@ -204,13 +228,26 @@ class IptablesTable implements RuleTable {
     await chosen.restore(await replaceText(layout.lineRefs, saved))
     // What a process before this one has left there would be in force beside these.
     if (isFirst) for (const other of others) await removeBy(other)
-    return { backend: chosen, layout, settings }
+    return { backend: chosen, layout, settings, servicePorts, did: { work: 'full' } }
   }
 
   /** Asked for once: rules of two back ends would be in each other's way. */
   async #backends(): Promise<ChosenBackend> {
     this.#chosen ??= await this.#deps.choose()
     return this.#chosen
+  }
+}
+
+const settingsOf = (
+  { family, healthChecks }: Snapshot,
+  { nodePortCidrs, relay }: KernelSettings,
+): TableSettings => {
+  const ports = Array.from(healthChecks.values(), ({ port }) => port)
+  return {
+    proxyAddress: proxyAddressOf[family],
+    nodePortCidrs,
+    podCidrs: relay?.nodePods ?? [],
+    healthCheckPorts: [...new Set(ports)].toSorted((a, b) => a - b),
   }
 }
 

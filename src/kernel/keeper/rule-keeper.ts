@@ -1,8 +1,9 @@
 import type { Clock } from '../../util/clock.ts'
-import type { Problem } from '../../model/snapshot.ts'
+import type { Problem, Snapshot } from '../../model/snapshot.ts'
 import type { IpFamily } from '../../util/ip.ts'
 import type { ConntrackCleaner, FlowVip } from '../conntrack.ts'
-import type { KernelSync, Proxier } from '../proxier.ts'
+import type { KernelSettings, KernelSync, Proxier } from '../proxier.ts'
+import { FlowChanges } from './flow-changes.ts'
 
 /** Called with what was done to the kernel's rules. */
 export interface KeeperObserver {
@@ -11,38 +12,15 @@ export interface KeeperObserver {
   repaired(family: IpFamily, what: string, error: string): void
 }
 
-/**
- * Which VIPs may have flows that go where they should not any more. The kernel remembers
- * by itself where a flow goes; rules count for new ones only, and a DNS client's flow never
- * ends.
- */
-export interface FlowChanges<Wanted, Settings> {
-  /**
-   * Called after `wanted` was applied with these settings; gives the VIPs for which that changed something.
-   * `all`: those that stay too, as rules were missing meanwhile. `left`: those of UDP that an
-   * earlier process had.
-   */
-  take(
-    wanted: Wanted,
-    all: boolean,
-    left: readonly FlowVip[],
-    settings: Settings,
-  ): readonly FlowVip[]
-}
-
 /** What one family is to have. */
-export interface FamilyWanted<Wanted, Settings> {
-  readonly family: IpFamily
-  readonly wanted: Wanted
-  readonly settings: Settings
-  /** There is nothing to serve: that it can't be written is a problem, and no failure of the rest. */
-  readonly isEmpty: boolean
+export interface FamilyWanted {
+  readonly snapshot: Snapshot
+  readonly settings: KernelSettings
 }
 
-export interface RuleKeeperDeps<Wanted, Settings> {
+export interface RuleKeeperDeps {
   readonly clock: Clock
-  readonly proxiers: ReadonlyMap<IpFamily, Proxier<Wanted, Settings>>
-  readonly flowChanges: () => FlowChanges<Wanted, Settings>
+  readonly proxiers: ReadonlyMap<IpFamily, Proxier>
   /** Ends what the kernel remembers of flows to VIPs. */
   readonly conntrack: Pick<ConntrackCleaner, 'forgetFlows' | 'problem'>
   /** VIPs of UDP to which rules of an earlier process lead, before the first sync. Never rejects. */
@@ -57,12 +35,12 @@ export interface RuleKeeperDeps<Wanted, Settings> {
   readonly observers: readonly KeeperObserver[]
 }
 
-interface Kept<Wanted, Settings> {
-  readonly proxier: Proxier<Wanted, Settings>
-  readonly flows: FlowChanges<Wanted, Settings>
+interface Kept {
+  readonly proxier: Proxier
+  readonly flows: FlowChanges
   /** Undefined until the first sync; empty after the second. */
   left: readonly FlowVip[] | undefined
-  /** Whether it ever had something to serve. */
+  /** Whether it ever had something to serve: else that it can't be written is a problem, and no failure of the rest. */
   hasServed: boolean
   /** Why the last sync failed; '' when it did not. */
   error: string
@@ -78,19 +56,19 @@ interface Kept<Wanted, Settings> {
  * kernel mode's proxier or a capture's. Level-triggered: what fails or is damaged is written
  * as a whole by the next sync. Calls of `sync` don't overlap.
  */
-export class RuleKeeper<Wanted, Settings> {
-  readonly #deps: RuleKeeperDeps<Wanted, Settings>
-  readonly #families: ReadonlyMap<IpFamily, Kept<Wanted, Settings>>
+export class RuleKeeper {
+  readonly #deps: RuleKeeperDeps
+  readonly #families: ReadonlyMap<IpFamily, Kept>
   #isStopped = false
 
-  constructor(deps: RuleKeeperDeps<Wanted, Settings>) {
+  constructor(deps: RuleKeeperDeps) {
     this.#deps = deps
     this.#families = new Map(
       Array.from(deps.proxiers, ([family, proxier]) => [
         family,
         {
           proxier,
-          flows: deps.flowChanges(),
+          flows: new FlowChanges(),
           left: undefined,
           hasServed: false,
           error: '',
@@ -103,10 +81,10 @@ export class RuleKeeper<Wanted, Settings> {
   }
 
   /** One family that fails does not keep the other from its sync; then it rejects. */
-  async sync(all: readonly FamilyWanted<Wanted, Settings>[]): Promise<void> {
+  async sync(all: readonly FamilyWanted[]): Promise<void> {
     const results = await Promise.allSettled(all.map(one => this.#syncFamily(one)))
-    const isServed = (each: FamilyWanted<Wanted, Settings> | undefined): boolean =>
-      each !== undefined && this.#families.get(each.family)?.hasServed === true
+    const isServed = (each: FamilyWanted | undefined): boolean =>
+      each !== undefined && this.#families.get(each.snapshot.family)?.hasServed === true
     const failure = results.find(
       ({ status }, at) => status === 'rejected' && isServed(all[at]),
     )
@@ -142,21 +120,17 @@ export class RuleKeeper<Wanted, Settings> {
     }
   }
 
-  async #syncFamily({
-    family: name,
-    wanted,
-    settings,
-    isEmpty,
-  }: FamilyWanted<Wanted, Settings>): Promise<void> {
+  async #syncFamily({ snapshot, settings }: FamilyWanted): Promise<void> {
+    const { family: name } = snapshot
     const family = this.#families.get(name)
     if (family === undefined) return
-    family.hasServed ||= !isEmpty
+    family.hasServed ||= snapshot.servicePorts.size > 0
     const { clock, conntrack, resync } = this.#deps
     const { damage } = family
     const left = family.left ?? (await this.#deps.left(name))
     const started = clock.now()
     const sync = await family.proxier
-      .sync(wanted, settings)
+      .sync(snapshot, settings)
       .catch((error: unknown) => this.#failed(name, family, damage, error as Error))
     family.error = ''
     family.isWhole = true
@@ -167,7 +141,7 @@ export class RuleKeeper<Wanted, Settings> {
     // What was found meanwhile is left for the next time.
     if (family.damage === damage) family.damage = ''
     const all = sync.work === 'full' || left.length > 0
-    const stale = family.flows.take(wanted, all, left, settings)
+    const stale = family.flows.take(snapshot, all, left, settings)
     // Rules of another mode, which go after the first sync, led clients until then: once more.
     if (family.left === undefined && left.length > 0) resync()
     family.left = family.left === undefined ? left : []
@@ -178,7 +152,7 @@ export class RuleKeeper<Wanted, Settings> {
 
   async #failed(
     name: IpFamily,
-    family: Kept<Wanted, Settings>,
+    family: Kept,
     damage: string,
     error: Error,
   ): Promise<never> {
@@ -201,7 +175,7 @@ export class RuleKeeper<Wanted, Settings> {
     if (!this.#isStopped) await this.#deps.stands?.(family, stands)
   }
 
-  #watch(name: IpFamily, family: Kept<Wanted, Settings>): () => void {
+  #watch(name: IpFamily, family: Kept): () => void {
     return family.proxier.watch(what => {
       if (this.#isStopped) return
       family.proxier.forget()

@@ -22,8 +22,8 @@ export type SpawnMonitor = (command: string, args: readonly string[]) => Monitor
 export interface MonitorDeps {
   readonly clock: Clock
   readonly spawn: SpawnMonitor
-  /** The name of the tables it reports, in the families ip and ip6. */
-  readonly table: string
+  /** The names of the tables it reports, in the families ip and ip6. */
+  readonly tables: readonly string[]
 }
 
 export interface MonitorListener {
@@ -100,7 +100,7 @@ export class Monitor {
     const { clock } = this.#deps
     const child = this.#deps.spawn('nft', ['monitor'])
     const since = clock.now()
-    const events = new MonitorEvents(this.#deps.table)
+    const events = new MonitorEvents(this.#deps.tables)
     let stderr = ''
     this.#process = child
     // Elements of some types come as raw bytes (nft 1.0.6).
@@ -176,9 +176,9 @@ export class MonitorEvents {
   #isSeen = false
   #touched = new Map<string, { what: string; stamps: string[] }>()
 
-  /** `name` is that of the tables. */
-  constructor(name: string) {
-    this.#own = new RegExp(`^\\w+ \\w+ (ip6? ${name})(?= |$)(.*)`)
+  /** `names` are those of the tables. */
+  constructor(names: readonly string[]) {
+    this.#own = new RegExp(`^\\w+ \\w+ (ip6? (?:${names.join('|')}))(?= |$)(.*)`)
   }
 
   /** The transactions on these tables that are complete by now. */

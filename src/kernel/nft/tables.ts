@@ -40,6 +40,12 @@ export const servicesTableName = 'usher-services'
  */
 export const afterIptables = -99
 
+/**
+ * That of iptables, whose latest chain comes first: where iptables is lost and the chains of its mode
+ * can't be taken out, userspace mode takes their place all the same.
+ */
+export const amongIptables = -100
+
 /** Before the names of the tables that only a probe makes, and takes away again. */
 const probePrefix = 'usher-probe-'
 

@@ -2,8 +2,9 @@ import { listDiff, forEachYielding } from '../../util/list-diff.ts'
 import { type Element, ElementChanges } from '../elements/element-changes.ts'
 import { emptiedText, type Part, partsTexts, removeText, SharedParts } from './parts.ts'
 import { Uses } from '../elements/uses.ts'
+import type { ServicePort } from '../../model/snapshot.ts'
 
-/** All that one of many needs in the table. */
+/** All that one ServicePort needs in the table. */
 export interface Compiled {
   /** Its own. */
   readonly elements: readonly Element[]
@@ -21,18 +22,18 @@ export interface TableChanges {
   readonly idle: () => string
 }
 
-/** What a table should have: of ServicePorts, or of rules that lead to proxy ports. */
-export class WantedTable<T> {
+/** What a table should have, of ServicePorts. */
+export class WantedTable {
   readonly #table: string
-  readonly #compile: (one: T) => Compiled
+  readonly #compile: (one: ServicePort) => Compiled
   /** What they need is compiled again when they go: that is cheaper than to keep it. */
-  #all: readonly T[] = []
+  #all: readonly ServicePort[] = []
   /** Elements that several need: each goes with the last of them. */
   readonly #shared = new Uses()
   readonly #parts = new SharedParts()
 
-  /** `table` is as in `ip usher`; `compile` is pure: the same for the same. */
-  constructor(table: string, compile: (one: T) => Compiled) {
+  /** `table` is as in `ip usher-services`; `compile` is pure: the same for the same. */
+  constructor(table: string, compile: (one: ServicePort) => Compiled) {
     this.#table = table
     this.#compile = compile
   }
@@ -48,18 +49,9 @@ export class WantedTable<T> {
   }
 
   /** Turns to another list; costs what changed, by `===`. */
-  take(all: readonly T[], now: number): Promise<TableChanges> {
-    const { before, after } = listDiff(this.#all, all)
+  async take(all: readonly ServicePort[], now: number): Promise<TableChanges> {
+    const { before: gone, after: come } = listDiff(this.#all, all)
     this.#all = all
-    return this.change(before, after, now)
-  }
-
-  /** In place of `take`, where the difference is known. */
-  async change(
-    gone: readonly T[],
-    come: readonly T[],
-    now: number,
-  ): Promise<TableChanges> {
     const elements = new ElementChanges()
     // First, so that what both need stays.
     await forEachYielding(come, one => {

@@ -5,13 +5,21 @@ import type { Compiled } from '../nft/wanted-table.ts'
 import { protocolNumber, type FamilyKeywords, familyKeywords } from '../nft/tables.ts'
 import type { ServicePort, Target, Vip, Endpoint } from '../../model/snapshot.ts'
 import { shortHash } from '../../util/short-hash.ts'
-import { joinHostPort, type IpFamily } from '../../util/ip.ts'
+import {
+  type AddressPort,
+  joinHostPort,
+  type IpFamily,
+  isWildcard,
+} from '../../util/ip.ts'
+import { proxyAddressOf } from '../proxy-address.ts'
 import type { KernelSettings } from '../proxier.ts'
 
 /** Pure: the same for the same ServicePort and context. */
 export const compile = (servicePort: ServicePort, context: Context): Compiled => {
   const compiled: Filled = { elements: [], shared: [], parts: [] }
-  for (const vip of servicePort.vips) compileVip(servicePort, vip, context, compiled)
+  const { vips, steeredTo } = servicePort
+  for (const [at, vip] of vips.entries())
+    compileVip(servicePort, vip, steeredTo?.[at], context, compiled)
   compiled.shared.push(...hairpins(servicePort, context))
   return compiled
 }
@@ -22,29 +30,35 @@ interface Filled extends Compiled {
   readonly parts: Part[]
 }
 
-/** What leads those that dial a VIP, and what keeps them out. */
+/** What leads those that dial a VIP, to endpoints or to the relay, and what keeps them out. */
 const names = {
   vip: {
     all: 'service-ips',
     fromNode: 'from-node-service-ips',
     none: 'no-endpoint-services',
+    relayed: 'relayed-service-ips',
+    relayedFromNode: 'relayed-from-node-service-ips',
   },
   'node-port': {
     all: 'service-nodeports',
     fromNode: 'from-node-nodeports',
     none: 'no-endpoint-nodeports',
+    relayed: 'relayed-service-nodeports',
+    relayedFromNode: 'relayed-from-node-nodeports',
   },
 } as const
 
 const compileVip = (
   servicePort: ServicePort,
   vip: Vip,
+  relay: AddressPort | undefined,
   context: Context,
   into: Filled,
 ): void => {
   const { internal, external, externalFromNode, externalTrafficPolicy } = servicePort
   const { kind, address, port } = vip
-  const isNodePort = kind === 'NodePort'
+  // On one address alone, loopback's, it is a VIP like any other.
+  const isNodePort = kind === 'NodePort' && isWildcard(address)
   const dialled = { kind: isNodePort ? 'node-port' : 'vip', address, port } as const
   const sets = names[dialled.kind]
   const ofProtocol = `${protocolNumber[servicePort.protocol]} . ${port}`
@@ -64,12 +78,20 @@ const compileVip = (
   const isInside = kind === 'ClusterIP'
   const isLocal = !isInside && externalTrafficPolicy === 'Local'
   const target = isInside ? internal : external
-  lead(
-    sets.all,
-    isInside ? 'cluster-ip' : isLocal ? 'external-local' : 'external',
-    target,
-  )
-  if (isLocal) lead(sets.fromNode, 'from-node', externalFromNode)
+  if (relay !== undefined) {
+    const value = `${relay.address} . ${relay.port}`
+    if (target.verdict === 'forward')
+      into.elements.push({ set: sets.relayed, key, value })
+    else if (!isInside && externalFromNode.verdict === 'forward')
+      into.elements.push({ set: sets.relayedFromNode, key, value })
+  } else {
+    lead(
+      sets.all,
+      isInside ? 'cluster-ip' : isLocal ? 'external-local' : 'external',
+      target,
+    )
+    if (isLocal) lead(sets.fromNode, 'from-node', externalFromNode)
+  }
   // Looked up after the address is changed: who was led somewhere by then is not kept out.
   if (target.verdict !== 'forward')
     into.elements.push({
@@ -96,10 +118,10 @@ const guard = (
 
 /** What comes back to its sender has to be answered through this node. */
 const hairpins = (
-  { protocol, reachable }: ServicePort,
+  { protocol, reachable, steeredTo }: ServicePort,
   { isHere }: Context,
 ): readonly Element[] =>
-  reachable
+  (steeredTo === undefined ? reachable : [])
     .filter(({ nodeName }) => isHere(nodeName))
     .map(({ address, port }) => ({
       set: 'hairpin-connections',
@@ -315,12 +337,23 @@ export interface Context {
   readonly masqueraded: string | undefined
   /** A match for packets to those of the node's addresses that answer node ports. */
   readonly toNode: string
+  /** The same for node ports of the relay's, which answer on loopback, too. */
+  readonly toRelayingNode: string
+  /** Of what is steered to the relay; undefined: nothing is. */
+  readonly relay: RelayContext | undefined
   /** Canonical; what is no ClusterIP there is dropped. */
   readonly serviceCidrs: readonly string[]
   /** Devices of the flowtable; none where there is none. */
   readonly flowtableDevices: readonly string[]
   /** Whether an endpoint may be on this node, by the name of its node. */
   readonly isHere: (nodeName: string) => boolean
+}
+
+interface RelayContext {
+  /** Nothing is led to endpoints: what only those need is not there. */
+  readonly isAlone: boolean
+  /** Matches for packets of the pods that policy Local spares; none where there are none. */
+  readonly ifSpared: readonly string[]
 }
 
 export const makeContext = (
@@ -331,6 +364,7 @@ export const makeContext = (
   const keywords = familyKeywords(family)
   const { family: ip } = keywords
   const bit = `0x${(2 ** settings.masqueradeBit).toString(16)}`
+  const { relay } = settings
   return {
     family,
     form,
@@ -341,7 +375,12 @@ export const makeContext = (
     bit,
     ifLocal: ifLocal(ip, settings.localDetector),
     masqueraded: settings.masqueradeAll ? '' : ifNotLocal(ip, settings.localDetector),
-    toNode: toNode(family, settings),
+    toNode: toNode(family, settings, [loopback[family]]),
+    toRelayingNode: toNode(family, settings, []),
+    relay: relay && {
+      isAlone: relay.serves === 'alone',
+      ifSpared: ifLocal(ip, localPods(relay.nodePods)),
+    },
     serviceCidrs: disjoint(settings.serviceCidrs),
     flowtableDevices: settings.flowtableDevices,
     isHere: nodeName => nodeName === '' || nodeName === settings.nodeName,
@@ -356,6 +395,9 @@ export const settingsText = ({
 }: KernelSettings): string => JSON.stringify(settings)
 
 type Detector = KernelSettings['localDetector']
+
+const localPods = (cidrs: readonly string[]): Detector =>
+  cidrs.length === 0 ? { by: 'none' } : { by: 'source', cidrs }
 
 const ifLocal = (ip: string, detector: Detector): readonly string[] =>
   detector.by === 'none' ? [] : [localMatch(ip, detector, '')]
@@ -374,13 +416,28 @@ const localMatch = (
   return `iifname ${not}"${name}"`
 }
 
-/** Node ports on loopback are not for the kernel: its answers would come from elsewhere. */
-const toNode = (family: IpFamily, { nodePortCidrs }: KernelSettings): string => {
+/** Node ports on loopback are not for the kernel: endpoints' answers would come from elsewhere. */
+const loopback: Readonly<Record<IpFamily, string>> = {
+  IPv4: '127.0.0.0/8',
+  IPv6: '::1',
+}
+
+/** The proxy address is one of the host's, and has no node ports, but ports of the relay's. */
+const toNode = (
+  family: IpFamily,
+  { nodePortCidrs, relay }: KernelSettings,
+  not: readonly string[],
+): string => {
   const { family: ip } = familyKeywords(family)
-  const loopback = family === 'IPv4' ? '127.0.0.0/8' : '::1'
-  const some =
-    nodePortCidrs === undefined
-      ? ''
-      : ` ${ip} daddr { ${disjoint(nodePortCidrs).join(', ')} }`
-  return `fib daddr type local ${ip} daddr != ${loopback}${some}`
+  const all = relay === undefined ? not : [...not, proxyAddressOf[family]]
+  const [only = '', ...more] = all
+  const others = more.length === 0 ? only : `{ ${all.join(', ')} }`
+  const matches = [
+    'fib daddr type local',
+    ...(only === '' ? [] : [`${ip} daddr != ${others}`]),
+    ...(nodePortCidrs === undefined
+      ? []
+      : [`${ip} daddr { ${disjoint(nodePortCidrs).join(', ')} }`]),
+  ]
+  return matches.join(' ')
 }

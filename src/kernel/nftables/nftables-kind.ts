@@ -2,7 +2,7 @@ import type { Clock } from '../../util/clock.ts'
 import type { IpFamily, AddressPort } from '../../util/ip.ts'
 import { Monitor, type SpawnMonitor, spawnMonitor } from '../nft/monitor.ts'
 import { localPacketProbe, type PacketProbe, probeTables } from '../nft/packet-probe.ts'
-import { isProbeTable, servicesTableName, tableOf } from '../nft/tables.ts'
+import { isProbeTable, servicesTableName, tableName, tableOf } from '../nft/tables.ts'
 import {
   type ProxierKind,
   type ProxierObserver,
@@ -24,8 +24,8 @@ export interface NftablesKindDeps {
   readonly run: RunTool
   readonly clock: Clock
   readonly observer: ProxierObserver
-  /** By default a child process in this process's network namespace. */
-  readonly spawnMonitor?: SpawnMonitor
+  /** By default one of its own: a child process in this process's network namespace. */
+  readonly monitor?: Monitor
   /** By default sockets in this process's network namespace. */
   readonly packetProbe?: PacketProbe
 }
@@ -37,11 +37,7 @@ export interface NftablesKindDeps {
  */
 export const nftablesKind = (deps: NftablesKindDeps): ProxierKind => {
   const { run, clock } = deps
-  const monitor = new Monitor({
-    clock,
-    spawn: deps.spawnMonitor ?? spawnMonitor,
-    table: servicesTableName,
-  })
+  const monitor = deps.monitor ?? servicesMonitor({ clock })
   const packetProbe = deps.packetProbe ?? localPacketProbe(clock)
   const proven = new Map<IpFamily, Form>()
   return {
@@ -70,6 +66,15 @@ export const nftablesKind = (deps: NftablesKindDeps): ProxierKind => {
     },
   }
 }
+
+/** Of the tables that lead to endpoints or the relay, and of what keeps the relay's address. */
+export const servicesMonitor = ({
+  clock,
+  spawn = spawnMonitor,
+}: {
+  readonly clock: Clock
+  readonly spawn?: SpawnMonitor | undefined
+}): Monitor => new Monitor({ clock, spawn, tables: [servicesTableName, tableName] })
 
 interface ProbeDeps {
   readonly run: RunTool
@@ -139,7 +144,7 @@ const settingsOf = (family: IpFamily): KernelSettings => {
   }
 }
 
-const snapshotOf = (family: IpFamily, all: readonly ServicePort[]): Snapshot => ({
+export const snapshotOf = (family: IpFamily, all: readonly ServicePort[]): Snapshot => ({
   family,
   servicePorts: new Map(all.map(one => [one.key, one])),
   healthChecks: new Map(),

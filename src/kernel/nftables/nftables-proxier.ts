@@ -7,7 +7,7 @@ import type { Monitor } from '../nft/monitor.ts'
 import { elementTexts } from '../nft/element-texts.ts'
 import { OwnTable } from '../nft/own-table.ts'
 import { type ChainPart, type Named, partsTexts, removeText } from '../nft/parts.ts'
-import { listTables, afterIptables, probeTable } from '../nft/tables.ts'
+import { listTables, afterIptables, amongIptables, probeTable } from '../nft/tables.ts'
 import { watchTable } from '../nft/table-watch.ts'
 import { WantedTable } from '../nft/wanted-table.ts'
 import {
@@ -45,7 +45,7 @@ export interface NftablesProxierDeps {
 interface Written {
   readonly settings: string
   readonly context: Context
-  readonly wanted: WantedTable<ServicePort>
+  readonly wanted: WantedTable
   readonly did: KernelSync
 }
 
@@ -141,7 +141,7 @@ export class NftablesProxier implements Proxier {
     const fixed = [layoutChain(sets), ...fixedChains(context)]
     const write = async (head: string, there?: PartsThere): Promise<Written> => {
       const { found = [], foreign = [] } = there ?? {}
-      const wanted = new WantedTable<ServicePort>(table, one => compile(one, context))
+      const wanted = new WantedTable(table, one => compile(one, context))
       for (const { kind, name } of found) wanted.found(kind, name, clock.now())
       const all = listOfServicePorts(snapshot)
       const { parts, elements } = await wanted.take(all, clock.now())
@@ -252,24 +252,34 @@ type SetDefinition = readonly [kind: 'map' | 'set', text: string]
 const setDefinitions = ({
   keywords,
   form,
+  relay,
 }: Context): Readonly<Record<string, SetDefinition>> => {
   const { family: ip, addressType: address } = keywords
   const vip = `${address} . inet_proto . inet_service`
   const nodePort = 'inet_proto . inet_service'
-  return {
+  const relayAt = `${address} . inet_service`
+  const ofEndpoints: Readonly<Record<string, SetDefinition>> = {
     'service-ips': ['map', `type ${vip} : verdict;`],
     'from-node-service-ips': ['map', `type ${vip} : verdict;`],
     'service-nodeports': ['map', `type ${nodePort} : verdict;`],
     'from-node-nodeports': ['map', `type ${nodePort} : verdict;`],
     ...(form === 'shared' && Object.fromEntries(endpointMaps(ip))),
-    'no-endpoint-services': ['map', `type ${vip} : verdict;`],
-    'no-endpoint-nodeports': ['map', `type ${nodePort} : verdict;`],
-    'firewall-ips': ['map', `type ${vip} : verdict;`],
-    'cluster-ips': ['set', `type ${address};`],
     'hairpin-connections': [
       'set',
       `type ${address} . ${address} . inet_proto . inet_service;`,
     ],
+  }
+  return {
+    ...(relay?.isAlone !== true && ofEndpoints),
+    // Also while nothing is steered: a table that is made anew forgets who was bound by affinity.
+    'relayed-service-ips': ['map', `type ${vip} : ${relayAt};`],
+    'relayed-from-node-service-ips': ['map', `type ${vip} : ${relayAt};`],
+    'relayed-service-nodeports': ['map', `type ${nodePort} : ${relayAt};`],
+    'relayed-from-node-nodeports': ['map', `type ${nodePort} : ${relayAt};`],
+    'no-endpoint-services': ['map', `type ${vip} : verdict;`],
+    'no-endpoint-nodeports': ['map', `type ${nodePort} : verdict;`],
+    'firewall-ips': ['map', `type ${vip} : verdict;`],
+    'cluster-ips': ['set', `type ${address};`],
     stamp: ['set', 'type mark;'],
   }
 }
@@ -308,8 +318,8 @@ const base = (
 /**
  * The chains that are the same whatever Services there are. A packet of a connection that stands
  * meets one comparison in each chain of filters, and none of nat; a new one is looked up in hash
- * tables. Those of -110 are before nat, and see the VIP itself; those of 0 see what nat has not
- * led on.
+ * tables. Those of -110 are before nat, and see the VIP itself; those of -90 and 0 see what nat has
+ * not led on.
  */
 const fixedChains = (context: Context): readonly ChainPart[] => [
   ...natChains(context),
@@ -317,8 +327,20 @@ const fixedChains = (context: Context): readonly ChainPart[] => [
 ]
 
 const natChains = (context: Context): readonly ChainPart[] => {
-  const { keywords, vip, nodePort, toNode, ifLocal, bit } = context
+  const { keywords, vip, nodePort, toNode, ifLocal, bit, relay } = context
   const { family: ip } = keywords
+  const relayed = relayedRules(context)
+  if (relay?.isAlone === true)
+    return [
+      base('nat-prerouting', 'nat hook prerouting', amongIptables, [
+        ...relayed.prerouting.vips,
+        ...relayed.prerouting.nodePorts,
+      ]),
+      base('nat-output', 'nat hook output', amongIptables, [
+        ...relayed.output.vips,
+        ...relayed.output.nodePorts,
+      ]),
+    ]
   const nodePorts = `${nodePort} vmap @service-nodeports`
   const fromNode = `${nodePort} vmap @from-node-nodeports`
   return [
@@ -331,12 +353,16 @@ const natChains = (context: Context): readonly ChainPart[] => {
     base('nat-prerouting', 'nat hook prerouting', afterIptables, [
       ...ifLocal.map(pods => `${pods} ${vip} vmap @from-node-service-ips`),
       `${vip} vmap @service-ips`,
+      ...relayed.prerouting.vips,
       `${toNode} jump node-ports`,
+      ...relayed.prerouting.nodePorts,
     ]),
     base('nat-output', 'nat hook output', afterIptables, [
       `${vip} vmap @from-node-service-ips`,
       `${vip} vmap @service-ips`,
+      ...relayed.output.vips,
       `${toNode} jump node-ports-from-node`,
+      ...relayed.output.nodePorts,
     ]),
     base('nat-postrouting', 'nat hook postrouting', 100, [
       // A packet may come through the stack again, and is not masqueraded twice.
@@ -346,13 +372,48 @@ const natChains = (context: Context): readonly ChainPart[] => {
   ]
 }
 
+/** In which hook they are says whose they are: of the node's own clients all are spared. */
+const relayedRules = ({
+  keywords,
+  vip,
+  nodePort,
+  toRelayingNode,
+  relay,
+  family,
+}: Context) => {
+  const none = { vips: [], nodePorts: [] }
+  if (relay === undefined) return { prerouting: none, output: none }
+  const dnat = `dnat ${keywords.family} to`
+  const vips = `${dnat} ${vip} map @relayed-service-ips`
+  const vipsFromNode = `${dnat} ${vip} map @relayed-from-node-service-ips`
+  const nodePorts = `${toRelayingNode} ${dnat} ${nodePort} map @relayed-service-nodeports`
+  const fromNode = `${toRelayingNode} ${dnat} ${nodePort} map @relayed-from-node-nodeports`
+  const spared = (rule: string): readonly string[] =>
+    relay.ifSpared.map(pods => `${pods} ${rule}`)
+  return {
+    prerouting: {
+      // Led elsewhere by then, what a neighbour sends there would not be seen for the martian it is
+      // (RFC 1122, 3.2.1.3).
+      vips: [
+        ...(family === 'IPv4' ? ['ip daddr 127.0.0.0/8 return'] : []),
+        vips,
+        ...spared(vipsFromNode),
+      ],
+      nodePorts: [nodePorts, ...spared(fromNode)],
+    },
+    output: { vips: [vips, vipsFromNode], nodePorts: [nodePorts, fromNode] },
+  }
+}
+
 const filterChains = (context: Context): readonly ChainPart[] => {
-  const { keywords, vip, nodePort, toNode, serviceCidrs, flowtableDevices } = context
+  const { keywords, vip, serviceCidrs, relay } = context
   const { family: ip } = keywords
+  const isAlone = relay?.isAlone === true
   const firewall = [`ct state new ${vip} vmap @firewall-ips`]
-  const unserved = `${vip} vmap @no-endpoint-services`
   const unused =
     serviceCidrs.length === 0 ? [] : [`${ip} daddr { ${serviceCidrs.join(', ')} } drop`]
+  // What the relay does not carry is not for it to refuse.
+  const ofClusterIps = `${isAlone ? 'meta l4proto { 6, 17 } ' : ''}${ip} daddr @cluster-ips goto refuse`
   return [
     // By a reset, as the kernel limits how many it says by ICMP (net.ipv4.icmp_ratelimit).
     {
@@ -363,13 +424,37 @@ const filterChains = (context: Context): readonly ChainPart[] => {
     {
       kind: 'chain',
       name: 'cluster-ips-check',
-      rules: [unserved, `${ip} daddr @cluster-ips goto refuse`, ...unused],
+      rules: [
+        `${vip} vmap @no-endpoint-services`,
+        ...(isAlone ? [unservedNodePorts(context)] : []),
+        ofClusterIps,
+        ...unused,
+      ],
     },
     base('filter-prerouting-pre-dnat', 'prerouting', -110, firewall),
     base('filter-output-pre-dnat', 'output', -110, firewall),
+    ...(isAlone ? onArrival() : onTheWay(context)),
+  ]
+}
+
+const unservedNodePorts = ({ relay, toNode, toRelayingNode, nodePort }: Context) =>
+  `${relay?.isAlone ? toRelayingNode : toNode} ${nodePort} vmap @no-endpoint-nodeports`
+
+/**
+ * After nat, also of the host's own. The relay needs no forwarding, nor a route to VIPs: who is
+ * refused needs neither, too.
+ */
+const onArrival = (): readonly ChainPart[] =>
+  (['prerouting', 'output'] as const).map(hook =>
+    base(`filter-${hook}`, hook, -90, ['ct state new jump cluster-ips-check']),
+  )
+
+const onTheWay = (context: Context): readonly ChainPart[] => {
+  const { vip, flowtableDevices } = context
+  return [
     base('filter-input', 'input', 0, [
-      `ct state new ${unserved}`,
-      `ct state new ${toNode} ${nodePort} vmap @no-endpoint-nodeports`,
+      `ct state new ${vip} vmap @no-endpoint-services`,
+      `ct state new ${unservedNodePorts(context)}`,
     ]),
     base('filter-forward', 'forward', 0, [
       'ct state new jump cluster-ips-check',

@@ -10,7 +10,7 @@ import { type HostLock, SocketLock } from '../../kernel/keeper/host-lock.ts'
 import { boundProxyAddress, ListenCapture } from '../../capture/listen.ts'
 import { LocalCapture } from '../../capture/local/local-capture.ts'
 import { captureLog, repairLog } from '../../observe/rule-log.ts'
-import type { RuleTables } from '../../capture/rule-table.ts'
+import type { SteeringKind } from '../../capture/steering.ts'
 import { permissionAdvice } from '../../kernel/permission-advice.ts'
 import {
   anywhere,
@@ -20,7 +20,7 @@ import {
   unusableReasons,
   type Probe,
 } from '../../kernel/probe.ts'
-import { isProbeTable, tableName, afterIptables } from '../../kernel/nft/tables.ts'
+import { isProbeTable, servicesTableName, tableName } from '../../kernel/nft/tables.ts'
 import { hostKinds } from '../../kernel/cleanup/host-kinds.ts'
 import type { KeptObjects } from '../../kernel/cleanup/kept-objects.ts'
 import { isCaptureChain } from '../../kernel/xtables/kube-chains.ts'
@@ -39,8 +39,8 @@ import {
 } from '../../kernel/run-tool.ts'
 import { proxyAddressOf, proxyCidrOf } from '../../kernel/proxy-address.ts'
 import { spawnMonitor } from '../../kernel/nft/monitor.ts'
-import { iptablesTables } from '../../capture/iptables/iptables.ts'
-import { nftablesTables } from '../../capture/nftables/nftables.ts'
+import { iptablesSteering } from '../../capture/iptables/iptables.ts'
+import { nftablesSteering, removeGuards } from '../../capture/nftables.ts'
 import type { ProxyPorts } from '../../capture/proxy-ports.ts'
 import type { RuleMetrics } from '../../observe/rule-metrics.ts'
 import type { Stay } from '../../kernel/cleanup/clean-up.ts'
@@ -134,7 +134,7 @@ const alone = (
   })
   const removeOthers = async (): Promise<readonly Problem[]> => {
     const object = `capture ${name}`
-    const kinds = hostKinds(keptForCaptures(deps.setup), system.tools.run)
+    const kinds = hostKinds(keptForCaptures(deps.setup, name), system.tools.run)
     return [
       ...inForce(object, await withOtherTables(deps, name, 'remove', before)),
       ...(await removeLeftovers(log, { object, kinds, before })),
@@ -153,9 +153,15 @@ const alone = (
 const noLock: HostLock = { acquire: async () => true, release: async () => {} }
 
 /** All that is left then is of the kernel modes, Usher's or kube-proxy's. */
-const keptForCaptures = (setup: CaptureDeps['setup']): Partial<KeptObjects> => ({
+const keptForCaptures = (
+  setup: CaptureDeps['setup'],
+  capture: string,
+): Partial<KeptObjects> => ({
   chain: (_table, chain) => isCaptureChain(chain),
-  nftablesTable: name => name === tableName || isProbeTable(name),
+  nftablesTable: name =>
+    name === tableName ||
+    (name === servicesTableName && capture === 'nftables') ||
+    isProbeTable(name),
   captures: true,
   sysctl: name => setup?.has(name) ?? false,
 })
@@ -168,9 +174,9 @@ interface Kind {
 
 const kindsOf = (deps: CaptureDeps): Readonly<Record<CaptureName, Kind>> => {
   const { options, system } = deps
-  const rules = (tables: RuleTables): Kind => ({
-    probe: () => probeFamilies(family => probeRules(system, tables, family)),
-    make: probes => rulesCapture(deps, tables, probes),
+  const rules = (kind: SteeringKind): Kind => ({
+    probe: () => probeFamilies(family => probeRules(system, kind, family)),
+    make: probes => rulesCapture(deps, kind, probes),
   })
   const sockets = (mode: Parameters<typeof listening>[1]): Kind => ({
     probe: async () => anywhere,
@@ -217,7 +223,7 @@ const local = (deps: CaptureDeps): Capture => {
 /** A capture by rules of the kernel's, in the families that can have them. */
 const rulesCapture = (
   deps: CaptureDeps,
-  tables: RuleTables,
+  kind: SteeringKind,
   probes: FamilyProbes,
 ): Capture => {
   const { options, clock, log, system, facts } = deps
@@ -225,13 +231,13 @@ const rulesCapture = (
   const families = new Families({
     clock,
     resync: deps.resync,
-    object: `capture ${tables.name}`,
+    object: `capture ${kind.name}`,
     unusable: unusableReasons(probes),
-    probe: family => probeRules(system, tables, family),
+    probe: family => probeRules(system, kind, family),
   })
   const listen = new ListenCapture({
     mode: 'none',
-    proxyKind: tables.name,
+    proxyKind: kind.name,
     proxyAddress: family => {
       const reason = families.problemOf(family)
       return reason === '' ? { address: proxyAddressOf[family] } : { reason }
@@ -259,34 +265,39 @@ const rulesCapture = (
     repaired: repairLog(log, 'addresses'),
     resync: deps.resync,
   })
-  const captureEvents = captureLog(log, tables.name)
+  const captureEvents = captureLog(log, kind.name)
   return new RuleCapture({
     clock,
-    tables,
+    name: kind.name,
+    rules: new Map(
+      deps.isBesideKernelMode
+        ? []
+        : ipFamilies.map(family => [family, kind.rules(family)]),
+    ),
     families,
-    proxyAddress: family => proxyAddressOf[family],
     listen,
     prepare: family => kept.take(proxyCidrOf[family]),
     applied: async () => deps.setup?.prepare(),
     holdOthers: async () => {
-      const left = await withOtherTables(deps, tables.name, 'hold', '')
+      const left = await withOtherTables(deps, kind.name, 'hold', '')
       for (const one of left) log.warn({ ...one }, 'old rules may still be there')
     },
     // What stays is tried again, and a problem, once these rules lead.
-    removeOthers: async family => {
-      if (!deps.isBesideKernelMode)
-        await withOtherTables(deps, tables.name, 'remove', '', [family])
-    },
+    removeOthers: async family =>
+      void (await withOtherTables(deps, kind.name, 'remove', '', [family])),
     release: async keep => {
       if (!keep) await deps.setup?.undo()
-      await kept.release(keep)
+      try {
+        if (deps.isBesideKernelMode) await removeGuards(system.tools.run)
+      } finally {
+        await kept.release(keep)
+      }
     },
     nodePortCidrs,
     podCidrs: facts.nodePodCidrs,
     forgetWaiting: family => forgetWaiting(runTool, family),
     conntrack,
-    // Beside a kernel mode it would be that one's own.
-    left: async family => (deps.isBesideKernelMode ? [] : udpVipsLeft(runTool, family)),
+    left: family => udpVipsLeft(runTool, family),
     keepRules: options.keepRules ?? false,
     resync: deps.resync,
     observers: [deps.metrics, captureEvents],
@@ -299,8 +310,8 @@ interface HostSystem {
   /** By which all of it is done. */
   readonly tools: StoppableTools
   readonly addresses: HostAddresses
-  readonly nftables: RuleTables
-  readonly iptables: RuleTables
+  readonly nftables: SteeringKind
+  readonly iptables: SteeringKind
 }
 
 /** What captures are made with. */
@@ -312,7 +323,7 @@ interface CaptureDeps extends Pick<
   readonly system: HostSystem
   readonly localAddresses: LocalAddresses
   readonly proxyPorts: ProxyPorts
-  /** A kernel mode of this process leads traffic, too: the host is its, and what it has stays. */
+  /** A kernel mode of this process leads traffic to the proxy ports: the host is its, and what it has stays. */
   readonly isBesideKernelMode: boolean
   /** Settings of the kernel's that rules go with. */
   readonly setup: KernelSetup | undefined
@@ -324,38 +335,27 @@ interface HostSystemDeps {
   readonly onBlind?: (reason: string) => void
   /** As `process.platform`. */
   readonly platform?: string
-  /** See CaptureDeps. */
-  readonly isBesideKernelMode?: boolean
 }
 
-export const hostSystem = ({
-  clock,
-  onBlind,
-  platform,
-  isBesideKernelMode = false,
-}: HostSystemDeps): HostSystem => {
+export const hostSystem = ({ clock, onBlind, platform }: HostSystemDeps): HostSystem => {
   const tools = new StoppableTools()
   const deps = { run: tools.run, clock, spawnMonitor }
   const isWindows = (platform ?? process.platform) === 'win32'
   return {
     tools,
     addresses: isWindows ? new WindowsHostAddresses(deps) : new LinuxHostAddresses(deps),
-    nftables: nftablesTables({
-      ...deps,
-      ...(onBlind && { onBlind }),
-      ...(isBesideKernelMode && { natPriority: afterIptables }),
-    }),
-    iptables: iptablesTables(deps),
+    nftables: nftablesSteering({ ...deps, ...(onBlind && { onBlind }) }),
+    iptables: iptablesSteering(deps),
   }
 }
 
 /** Whether rules work, and an address of Usher's own for them to lead to. */
 const probeRules = async (
   { addresses }: HostSystem,
-  tables: RuleTables,
+  kind: SteeringKind,
   family: IpFamily,
 ): Promise<Probe> => {
-  const rules = await tables.probe(family)
+  const rules = await kind.probe(family)
   if (!rules.usable) return rules
   const own = await addresses.probe(family)
   return own.usable ? rules : own
@@ -394,18 +394,18 @@ const withOtherTables = async (
   families: readonly IpFamily[] = ipFamilies,
 ): Promise<readonly Stay[]> => {
   const others = [system.nftables, system.iptables].filter(({ name }) => name !== own)
-  const one = async (tables: RuleTables, family: IpFamily): Promise<readonly Stay[]> => {
+  const one = async (kind: SteeringKind, family: IpFamily): Promise<readonly Stay[]> => {
     try {
-      await tables.table(family)[work]()
+      await kind.rules(family)[work]()
       return []
     } catch (error) {
       const isMissing = error instanceof ToolError && error.failure === 'missing'
-      if ((isMissing && tables.name !== before) || isUnsupported(error)) return []
-      const what = `rules of capture ${tables.name}, ${family}`
+      if ((isMissing && kind.name !== before) || isUnsupported(error)) return []
+      const what = `rules of capture ${kind.name}, ${family}`
       return [{ what, reason: (error as Error).message }]
     }
   }
   // Clients wait meanwhile.
-  const left = others.flatMap(tables => families.map(each => one(tables, each)))
+  const left = others.flatMap(kind => families.map(each => one(kind, each)))
   return (await Promise.all(left)).flat()
 }

@@ -14,6 +14,7 @@ import type {
   ProxierObserver,
   KernelSettings,
   LocalDetector,
+  RelaySettings,
 } from '../../kernel/proxier.ts'
 import { StoppableTools, type RunTool, runTool } from '../../kernel/run-tool.ts'
 import { hostSysctls, type Sysctls } from '../../kernel/sysctls.ts'
@@ -36,7 +37,8 @@ import { iptablesKind } from '../../kernel/iptables/iptables-proxier.ts'
 import { hostCounters } from '../../kernel/iptables/packet-counters.ts'
 import { spawnMonitor } from '../../kernel/nft/monitor.ts'
 import { ipvsKind } from '../../kernel/ipvs/ipvs-proxier.ts'
-import { nftablesKind } from '../../kernel/nftables/nftables-kind.ts'
+import { nftablesKind, servicesMonitor } from '../../kernel/nftables/nftables-kind.ts'
+import { guardedNftables } from '../../capture/nftables.ts'
 import { kernelModeNames, type KernelOptions } from '../../mode/mode.ts'
 import type { Clock } from '../../util/clock.ts'
 import { readIfThere } from '../../util/read-text.ts'
@@ -60,7 +62,7 @@ export const kernelStep = (
   deps: KernelStepDeps,
   makeKind: (deps: KindDeps) => ProxierKind,
 ): ModeStep => {
-  const { clock, log, options, facts, metrics } = deps
+  const { clock, log, options, facts, metrics, hasRelay = () => false } = deps
   const kernelEvents = kernelLog(log, name)
   const setup = kernelSetup(name, deps)
   const observer: ProxierObserver = {
@@ -89,7 +91,7 @@ export const kernelStep = (
         log.warn({ holder }, 'an Usher that leads traffic is here; waiting for its end'),
     })
   const kept = (): Partial<KeptObjects> => {
-    const captures = deps.hasRelay?.() ?? false
+    const captures = hasRelay()
     return {
       ...kind.owns,
       nftablesTable: one =>
@@ -121,7 +123,10 @@ export const kernelStep = (
         probe: family => kind.probe(family),
         lock: lock(),
         tools,
-        settings: family => kernelSettings(name, options, facts, family),
+        settings: family => ({
+          ...kernelSettings(name, options, facts, family),
+          ...(hasRelay() && { relay: relaySettings(facts, family) }),
+        }),
         prepare: () => setup.prepare(),
         guard: stands => setup.guard(stands),
         refused: () => setup.refused(),
@@ -143,7 +148,7 @@ export const kernelStep = (
 export interface KernelFacts
   extends
     Pick<ClusterFacts, 'nodeName' | 'podCidrs' | 'serviceCidrs' | 'nodePortCidrs'>,
-    Partial<Pick<ClusterFacts, 'nodePortCidrsOfAnyNode'>> {
+    Partial<Pick<ClusterFacts, 'nodePortCidrsOfAnyNode' | 'nodePodCidrs'>> {
   /** By default those of the host's interfaces, without what modes put on them. */
   readonly nodeAddresses?: (family: IpFamily) => readonly string[]
 }
@@ -170,6 +175,14 @@ export const kernelSettings = (
     serviceCidrs: cidrsOfFamily(facts.serviceCidrs(), family),
   }
 }
+
+const relaySettings = (
+  { nodePodCidrs = () => [] }: KernelFacts,
+  family: IpFamily,
+): RelaySettings => ({
+  serves: 'beside endpoints',
+  nodePods: cidrsOfFamily(nodePodCidrs(), family),
+})
 
 const localDetector = (
   localPods: KernelOptions['localPods'],
@@ -198,7 +211,13 @@ export const kernelKinds = (
   clock: Clock,
   { ipvs }: KernelOptions,
 ): Readonly<Record<ProxierKind['name'], MakeKind>> => ({
-  nftables: ({ run, observer }) => nftablesKind({ run, clock, observer }),
+  nftables: ({ run, observer }) => {
+    const monitor = servicesMonitor({ clock })
+    const onBlind = (reason: string): void =>
+      observer.failed(`watching table ${tableName}`, reason)
+    const kind = nftablesKind({ run, clock, observer, monitor })
+    return guardedNftables(kind, { run, clock, monitor, onBlind })
+  },
   ipvs: ({ run, observer, setSysctl }) =>
     ipvsKind({
       run,

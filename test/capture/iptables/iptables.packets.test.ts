@@ -1,12 +1,12 @@
 import t, { type Test } from 'tap'
-import { iptablesTables } from '../../../src/capture/iptables/iptables.ts'
-import type { RuleTable } from '../../../src/capture/rule-table.ts'
-import type { VipRule } from '../../../src/capture/vip-rule.ts'
+import { iptablesSteering } from '../../../src/capture/iptables/iptables.ts'
+import type { VipRule } from '../../../src/capture/iptables/vip-rule.ts'
 import type { Protocol } from '../../../src/model/service.ts'
 import { systemClock } from '../../../src/util/clock.ts'
 import { ipFamilies, type IpFamily } from '../../../src/util/ip.ts'
 import { makeNetwork, type Network } from './network.ts'
-import { proxyAddresses, ruleOf, settingsOf } from './rules.ts'
+import { proxyAddresses, SteeredTable } from '../steered-table.ts'
+import { ruleOf, settingsOf } from './rules.ts'
 import { skip } from './skip.ts'
 
 type From = 'node' | 'pod' | 'outside'
@@ -106,21 +106,22 @@ const asked = async (
 const ready = async (backend: 'nft' | 'legacy') => {
   const network = await makeNetwork(backend)
   const { run } = network.node
-  const tables = iptablesTables({ run, clock: systemClock, backend })
-  return { network, tables }
+  const kind = iptablesSteering({ run, clock: systemClock, backend })
+  const table = (family: IpFamily) => new SteeredTable(kind.rules(family), family)
+  return { network, probe: kind.probe, table }
 }
 
 for (const backend of ['nft', 'legacy'] as const) {
   t.test(`packets go where the rules say (${backend})`, skip, async t => {
-    const { network, tables } = await ready(backend)
+    const { network, probe, table: makeTable } = await ready(backend)
     for (const family of ipFamilies)
       await t.test(family, async t => {
-        t.match(await tables.probe(family), { usable: true })
+        t.match(await probe(family), { usable: true })
         await network.agents.node.serve(
           proxyAddresses[family],
           [3000, 3001, 3002, 3003, 3004, 3005, 3006],
         )
-        const table = tables.table(family)
+        const table = makeTable(family)
         await table.replace(rulesOf(family), settingsOf(family))
         const rows = rowsOf(family, network.addresses[family].node)
         t.same(
@@ -130,7 +131,7 @@ for (const backend of ['nft', 'legacy'] as const) {
         t.equal(await sentUntranslated(network, family), 'EPERM', 'no VIP, no way out')
         await changes(t, network, table, family)
         await hostPorts(t, network, table, family, backend)
-        await pauses(t, network, tables.table(family), family)
+        await pauses(t, network, makeTable(family), family)
         await table.remove()
         t.not(await network.agents.node.ask('TCP', clusterIp[family], 80), '3000')
       })
@@ -158,7 +159,7 @@ const sentUntranslated = async (
 const hostPorts = async (
   t: Test,
   { node, agents, addresses }: Network,
-  table: RuleTable,
+  table: SteeredTable,
   family: IpFamily,
   backend: 'nft' | 'legacy',
 ): Promise<void> => {
@@ -185,7 +186,7 @@ const hostPorts = async (
 const changes = async (
   t: Test,
   { agents }: Network,
-  table: RuleTable,
+  table: SteeredTable,
   family: IpFamily,
 ): Promise<void> => {
   const ask = () => agents.outside.ask('TCP', clusterIp[family], 80)
@@ -211,7 +212,7 @@ const changes = async (
 const pauses = async (
   t: Test,
   { agents }: Network,
-  next: RuleTable,
+  next: SteeredTable,
   family: IpFamily,
 ): Promise<void> => {
   const ask = (ms?: number) => agents.outside.ask('TCP', clusterIp[family], 80, ms)

@@ -3,12 +3,17 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { spawn } from 'node:child_process'
 import t from 'tap'
-import { iptablesTables } from '../../../src/capture/iptables/iptables.ts'
+import {
+  type IptablesDeps,
+  iptablesSteering,
+} from '../../../src/capture/iptables/iptables.ts'
 import { type RunTool, ToolError } from '../../../src/kernel/run-tool.ts'
+import type { IpFamily } from '../../../src/util/ip.ts'
 import { systemClock } from '../../../src/util/clock.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
 import { makeNetns } from '../../support/netns.ts'
 import { until } from '../../support/until.ts'
+import { SteeredTable } from '../steered-table.ts'
 import { manyRules, ruleOf, settingsOf } from './rules.ts'
 import { skip } from './skip.ts'
 
@@ -29,6 +34,13 @@ COMMIT
 COMMIT
 `
 
+/** Rules by iptables, of processes of their own. */
+const tablesBy = (deps: IptablesDeps) => {
+  const { probe, rules } = iptablesSteering(deps)
+  const table = (family: IpFamily) => new SteeredTable(rules(family), family)
+  return { probe, table }
+}
+
 const ready = async (backend: 'nft' | 'legacy') => {
   const { run, prefix } = await makeNetns(`ipt-${backend}`)
   const calls: { readonly command: string; readonly input: string }[] = []
@@ -37,7 +49,7 @@ const ready = async (backend: 'nft' | 'legacy') => {
     return run(command, args, options)
   }
   const clock = new FakeClock()
-  const tables = iptablesTables({ run: recorded, clock, backend })
+  const tables = tablesBy({ run: recorded, clock, backend })
   const restore = (input: string, other = backend) =>
     run(`iptables-${other}-restore`, ['--noflush'], { input })
   const saved = async (other = backend) => {
@@ -202,7 +214,7 @@ for (const backend of ['nft', 'legacy'] as const) {
 
 t.test('rules of the other back end go when this one takes over', skip, async t => {
   const { run, tables, saved, restore } = await ready('nft')
-  const legacy = iptablesTables({ run, clock: systemClock, backend: 'legacy' })
+  const legacy = tablesBy({ run, clock: systemClock, backend: 'legacy' })
   await restore(foreign, 'legacy')
   const before = withoutCounters(await saved('legacy'))
   await legacy.table('IPv4').replace([ruleOf()], settingsOf('IPv4'))
@@ -216,7 +228,7 @@ t.test('rules of the other back end go when this one takes over', skip, async t 
 
 t.test("the back end is the system's, or the one kubelet uses", skip, async t => {
   const { run, restore } = await ready('nft')
-  const auto = iptablesTables({ run, clock: systemClock })
+  const auto = tablesBy({ run, clock: systemClock })
   const { detail } = await auto.probe('IPv4')
   t.match(detail, /\((?:nf_tables|legacy)\)$/)
   const [other, word] = detail.includes('nf_tables')
@@ -236,7 +248,7 @@ t.test(
     const lock = join(directory, 'xtables.lock')
     const locked: RunTool = (command, args, options) =>
       run('env', [`XTABLES_LOCKFILE=${lock}`, command, ...args], options)
-    const tables = iptablesTables({ run: locked, clock: systemClock, backend: 'legacy' })
+    const tables = tablesBy({ run: locked, clock: systemClock, backend: 'legacy' })
     const table = tables.table('IPv4')
     await table.replace([], settingsOf('IPv4'))
     const before = await saved()
@@ -263,8 +275,7 @@ t.test(
 
 t.test('why it can not be had is told in one line', skip, async t => {
   const { run } = await ready('nft')
-  const probeBy = (by: RunTool) =>
-    iptablesTables({ run: by, clock: systemClock }).probe('IPv4')
+  const probeBy = (by: RunTool) => tablesBy({ run: by, clock: systemClock }).probe('IPv4')
   const nobody: RunTool = (command, args, options) =>
     run('setpriv', ['--reuid=65534', '--clear-groups', command, ...args], options)
   const denied = await probeBy(nobody)
@@ -279,7 +290,7 @@ t.test('why it can not be had is told in one line', skip, async t => {
     usable: false,
     detail: 'iptables-restore: not found; install it',
   })
-  await iptablesTables({ run: missing, clock: systemClock }).table('IPv4').remove()
+  await tablesBy({ run: missing, clock: systemClock }).table('IPv4').remove()
 })
 
 t.test('a lock that is held says nothing against a back end', async t => {
@@ -292,7 +303,7 @@ t.test('a lock that is held says nothing against a back end', async t => {
     const text = "Can't lock /run/xtables.lock: Resource temporarily unavailable"
     throw new ToolError(`${command}: ${text}`, 'failed', text)
   }
-  const tables = iptablesTables({ run, clock: systemClock })
+  const tables = tablesBy({ run, clock: systemClock })
   t.match(await tables.probe('IPv4'), {
     usable: true,
     detail: /^iptables 1\.8\.9 \(legacy\), not tried: .*lock/,

@@ -1,7 +1,7 @@
 import type { IpFamily } from '../../../src/util/ip.ts'
 import { makeNetns, type Netns } from '../../support/netns.ts'
 import { type Agent, startAgent } from './agent.ts'
-import { proxyAddresses } from './rules.ts'
+import { proxyAddresses } from '../steered-table.ts'
 
 /** A node with a pod and a host outside, by IPv4 and IPv6. */
 export interface Network {

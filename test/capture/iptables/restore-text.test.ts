@@ -6,7 +6,7 @@ import { changeText, replaceText } from '../../../src/capture/iptables/iptables.
 import { captureOwner } from '../../../src/kernel/xtables/kube-chains.ts'
 import { takeOutAll } from '../../../src/kernel/xtables/restore-text.ts'
 import { readTable, type SavedTable } from '../../../src/kernel/xtables/saved.ts'
-import type { VipRule } from '../../../src/capture/vip-rule.ts'
+import type { VipRule } from '../../../src/capture/iptables/vip-rule.ts'
 import { manyRules, ruleOf, settingsOf } from './rules.ts'
 
 const readNat = (text: string): Promise<SavedTable> =>

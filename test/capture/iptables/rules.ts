@@ -1,11 +1,7 @@
-import type { TableSettings } from '../../../src/capture/rule-table.ts'
-import type { VipRule } from '../../../src/capture/vip-rule.ts'
+import type { TableSettings } from '../../../src/capture/iptables/fixed-chains.ts'
+import type { VipRule } from '../../../src/capture/iptables/vip-rule.ts'
 import type { IpFamily } from '../../../src/util/ip.ts'
-
-export const proxyAddresses: Readonly<Record<IpFamily, string>> = {
-  IPv4: '169.254.77.88',
-  IPv6: 'fd75:7368:6572::1',
-}
+import { proxyAddresses } from '../steered-table.ts'
 
 /** A rule that forwards everybody, but for what is said. */
 export const ruleOf = (

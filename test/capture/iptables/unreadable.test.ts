@@ -1,9 +1,10 @@
 import t from 'tap'
-import { iptablesTables } from '../../../src/capture/iptables/iptables.ts'
+import { iptablesSteering } from '../../../src/capture/iptables/iptables.ts'
 import { type RunTool, ToolError } from '../../../src/kernel/run-tool.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
 import { makeNetns } from '../../support/netns.ts'
 import { until } from '../../support/until.ts'
+import { SteeredTable } from '../steered-table.ts'
 import { ruleOf, settingsOf } from './rules.ts'
 import { skip } from './skip.ts'
 
@@ -37,8 +38,9 @@ for (const hasNft of [true, false])
           ? Promise.reject(new ToolError('nft: not found', 'missing', ''))
           : run(command, ...rest)
       const clock = new FakeClock()
-      const tables = iptablesTables({ run: tools, clock, backend: 'nft' })
-      const table = tables.table('IPv4')
+      const kind = iptablesSteering({ run: tools, clock, backend: 'nft' })
+      const makeTable = () => new SteeredTable(kind.rules('IPv4'), 'IPv4')
+      const table = makeTable()
       const ruleset = async () =>
         (await run('nft', ['-s', 'list', 'ruleset'])).split('\n').toSorted()
       await run('iptables-nft-restore', ['--noflush'], { input: foreign })
@@ -62,15 +64,15 @@ for (const hasNft of [true, false])
       await until('a look', () => clock.waiting === 1)
       t.same(heard, [], 'which is no damage')
       t.match(
-        table
-          .problems?.()
+        table.rules
+          .problems()
           .map(({ object }) => object)
           .toSorted(),
         ['iptables table ip filter', 'iptables table ip nat'],
       )
       // A rule that is in front of everything and can't be read hides what is behind it.
       const isBlind = !hasNft
-      for (const each of [table, tables.table('IPv4')]) {
+      for (const each of [table, makeTable()]) {
         await each.replace(rules, settingsOf('IPv4'))
         if (!isBlind) t.same(await ruleset(), written, 'nothing is there twice')
       }

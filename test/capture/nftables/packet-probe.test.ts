@@ -1,5 +1,5 @@
 import t from 'tap'
-import { nftablesTables } from '../../../src/capture/nftables/nftables.ts'
+import { nftablesSteering } from '../../../src/capture/nftables.ts'
 import type { PacketProbe } from '../../../src/kernel/nft/packet-probe.ts'
 import { type RunTool, ToolError } from '../../../src/kernel/run-tool.ts'
 import { systemClock } from '../../../src/util/clock.ts'
@@ -51,11 +51,11 @@ t.test('probing', async t => {
       ],
     ] as const
     for (const [run, detail] of cases) {
-      const tables = nftablesTables({ run, clock, packetProbe: steered })
+      const tables = nftablesSteering({ run, clock, packetProbe: steered })
       t.match(await tables.probe('IPv4'), { usable: false, detail })
     }
     const nowhere: PacketProbe = async () => false
-    const tables = nftablesTables({
+    const tables = nftablesSteering({
       run: answers(version, ''),
       clock,
       packetProbe: nowhere,
@@ -80,7 +80,7 @@ t.test('probing', async t => {
       return answer === `answered by port ${to.port}`
     }
     const { run } = netns
-    const tables = nftablesTables({ run, clock, packetProbe })
+    const tables = nftablesSteering({ run, clock, packetProbe })
     const abandoned = 'table ip usher-probe-1700000000-abcdef01 {\n}\n'
     await run('nft', ['-f', '-'], { input: abandoned })
     for (const family of ['IPv4', 'IPv6'] as const) {

@@ -1,12 +1,15 @@
 import { spawn } from 'node:child_process'
-import { nftablesTables } from '../../../src/capture/nftables/nftables.ts'
-import type { RuleTables, TableSettings } from '../../../src/capture/rule-table.ts'
-import type { VipRule } from '../../../src/capture/vip-rule.ts'
+import { nftablesSteering } from '../../../src/capture/nftables.ts'
 import type { RunTool } from '../../../src/kernel/run-tool.ts'
 import { systemClock } from '../../../src/util/clock.ts'
 import { familyOf, type IpFamily } from '../../../src/util/ip.ts'
 import type { Netns } from '../../support/netns.ts'
-import { proxyAddresses } from './world.ts'
+import {
+  proxyAddresses,
+  SteeredTable,
+  type SteeredVip,
+  type TableSettings,
+} from '../steered-table.ts'
 import type { SpawnMonitor } from '../../../src/kernel/nft/monitor.ts'
 
 /** A forwarding rule for `address:port`, or a node port, to a proxy port. */
@@ -14,12 +17,11 @@ export const rule = (
   address: string | undefined,
   port: number,
   proxyPort: number,
-  over: Partial<VipRule> = {},
-): VipRule => {
+  over: Partial<SteeredVip> = {},
+): SteeredVip => {
   const family = over.family ?? familyOf(address ?? '') ?? 'IPv4'
   const protocol = over.protocol ?? 'TCP'
   return {
-    key: `${address ?? '*'} ${protocol} ${port}`,
     name: 'default/web:http',
     family,
     kind: address === undefined ? 'NodePort' : 'ClusterIP',
@@ -37,7 +39,7 @@ export const rule = (
 /** The same for TCP and UDP. */
 export const both = (
   ...[address, port, to, over]: Parameters<typeof rule>
-): VipRule[] => [
+): SteeredVip[] => [
   rule(address, port, to, { ...over, protocol: 'TCP' }),
   rule(address, port, to, { ...over, protocol: 'UDP' }),
 ]
@@ -46,7 +48,6 @@ export const settings = (
   family: IpFamily,
   over: Partial<TableSettings> = {},
 ): TableSettings => ({
-  proxyAddress: proxyAddresses[family],
   nodePortCidrs: undefined,
   podCidrs: family === 'IPv4' ? ['10.244.1.0/24'] : ['fd44::/64'],
   healthCheckPorts: [],
@@ -54,7 +55,8 @@ export const settings = (
 })
 
 export interface Seen {
-  readonly tables: RuleTables
+  /** Of a process of its own. */
+  readonly table: (family: IpFamily) => SteeredTable
   /** What was given to `nft -f -`. */
   readonly inputs: string[]
   /** All calls of nft. */
@@ -83,6 +85,7 @@ export const tablesIn = (netns: Netns): Seen => {
     return child
   }
   const onBlind = (reason: string) => void blind.push(reason)
-  const tables = nftablesTables({ run, clock: systemClock, spawnMonitor, onBlind })
-  return { tables, inputs, calls, blind, monitors }
+  const kind = nftablesSteering({ run, clock: systemClock, spawnMonitor, onBlind })
+  const table = (family: IpFamily) => new SteeredTable(kind.rules(family), family)
+  return { table, inputs, calls, blind, monitors }
 }

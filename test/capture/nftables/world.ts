@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import { makeNetns, type Netns } from '../../support/netns.ts'
 import type { IpFamily } from '../../../src/util/ip.ts'
+import { proxyAddresses } from '../steered-table.ts'
 
 /** A test at whose end a world's processes end. */
 export interface Teardown {
@@ -28,11 +29,6 @@ export interface Host {
   open(address: string, port: number): Promise<Outcome>
   /** Writes on the open one. */
   write(): Promise<Outcome>
-}
-
-export const proxyAddresses: Readonly<Record<IpFamily, string>> = {
-  IPv4: '169.254.77.88',
-  IPv6: 'fd75:7368:6572::1',
 }
 
 export interface World {

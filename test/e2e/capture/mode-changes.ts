@@ -84,17 +84,20 @@ const change = async (
 
 /** What is written by some ways only; the first line of each that is there. */
 const signs = {
-  'a table of its own': /^table ip6? usher /m,
-  'the table of the mode': /^table ip6? usher-services /m,
+  'the guard of the proxy address': /^table ip6? usher /m,
+  'the table of Services': /^table ip6? usher-services /m,
+  'maps to endpoints': /^\tmap service-ips \{/m,
   'chains of the capture': /^:KUBE-USHER-/m,
   'chains of the mode': /^:KUBE-SERVICES /m,
 } as const
 
 const signsOf = ({ manner, label }: Way): readonly string[] => {
   if (manner === 'iptables') return ['chains of the mode']
-  if (manner === 'nftables') return ['the table of the mode']
+  if (manner === 'nftables') return ['the table of Services', 'maps to endpoints']
   if (manner === 'local') return []
-  return [label === 'nftables' ? 'a table of its own' : 'chains of the capture']
+  return label === 'nftables'
+    ? ['the guard of the proxy address', 'the table of Services']
+    : ['chains of the capture']
 }
 
 /** Nothing is left that only the ways before it write. */

@@ -3,6 +3,8 @@ import { ElementChanges } from '../../../src/kernel/elements/element-changes.ts'
 import { elementTexts } from '../../../src/kernel/nft/element-texts.ts'
 import { removeText, SharedParts } from '../../../src/kernel/nft/parts.ts'
 import { WantedTable } from '../../../src/kernel/nft/wanted-table.ts'
+import type { ServicePort } from '../../../src/model/snapshot.ts'
+import { servicePort } from '../../support/service-ports.ts'
 
 const element = (key: string, value = '') => ({ set: 's', key, value })
 
@@ -31,13 +33,13 @@ t.test('many elements go in lots of a thousand', async t => {
 })
 
 t.test('an element of several goes with the last of them', async t => {
-  const table = new WantedTable<object>('ip t', () => ({
+  const table = new WantedTable('ip t', () => ({
     elements: [],
     shared: [element('a')],
     parts: [],
   }))
-  const [one, other] = [{}, {}]
-  const texts = async (...all: object[]) =>
+  const [one, other] = [servicePort('one'), servicePort('other')]
+  const texts = async (...all: ServicePort[]) =>
     elementTexts('ip t', (await table.take(all, 0)).elements)
   t.same(await texts(one, other), ['add element ip t s { a }\n'])
   t.same(await texts(other), [])

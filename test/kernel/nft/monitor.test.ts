@@ -16,7 +16,7 @@ delete element ip usher stamp { 0x0000004d }
 
 t.test('nftables: what the monitor writes is read however it is cut', async t => {
   for (const size of [1, 7, 50, 5000]) {
-    const events = new MonitorEvents('usher')
+    const events = new MonitorEvents(['usher'])
     const pieces = monitorText.match(new RegExp(`[^]{1,${size}}`, 'g')) ?? []
     const [own, other, lost, ...more] = pieces.flatMap(piece => events.read(piece))
     t.match(own, { by: 'nft (process 11)' })
@@ -33,7 +33,7 @@ t.test('nftables: what the monitor writes is read however it is cut', async t =>
 t.test('nftables: a transaction of which nothing is shown is told', async t => {
   const shown = 'add table ip other\n# new generation 3 by process 12 (nft)\n'
   const silent = '# new generation 4 by process 13 (nft)\n'
-  t.same(new MonitorEvents('usher').read(shown + silent + shown), ['unseen'])
+  t.same(new MonitorEvents(['usher']).read(shown + silent + shown), ['unseen'])
 })
 
 t.test('one that can’t be started says so, also where Node throws', async t => {

@@ -55,7 +55,8 @@ export class Crowd {
     // Another object that says the same.
     else if (what < 0.25) this.#put({ ...old })
     else if (what < 0.5) this.#put(this.#withEndpoints(old))
-    else if (what < 0.6) this.#put({ ...old, affinityMs: random.pick(affinities) })
+    else if (what < 0.57) this.#put({ ...old, affinityMs: random.pick(affinities) })
+    else if (what < 0.65) this.#put(withRelay(old, old.relayed !== true))
     else if (what < 0.75) this.#moveVip(old)
     else this.#put(this.#filled(serviceName, protocol))
   }
@@ -109,7 +110,10 @@ export class Crowd {
     ]
     const vips = all.filter((one, at) => all.findIndex(it => isSame(it, one)) === at)
     return this.#withEndpoints({
-      ...servicePort(name, { protocol, family: this.#family }),
+      ...withRelay(
+        servicePort(name, { protocol, family: this.#family }),
+        random.chance(0.4),
+      ),
       vips,
       affinityMs: random.pick(affinities),
       sourceRanges: random.chance(0.5)
@@ -153,6 +157,11 @@ export class Crowd {
     return { verdict: all.length > 0 ? 'drop' : 'reject', endpoints }
   }
 }
+
+const withRelay = (
+  { relayed: _before, ...rest }: ServicePort,
+  isRelayed: boolean,
+): ServicePort => ({ ...rest, ...(isRelayed && { relayed: true }) })
 
 const endpointOf = (address: string, nodeName: string): Endpoint => ({
   ...objects.endpoint(address, { nodeName }),

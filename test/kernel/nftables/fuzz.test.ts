@@ -8,6 +8,7 @@ import { meaningOf, parseListing } from './listing.ts'
 import { modelText } from './model.ts'
 import { Random } from './random.ts'
 import { situationsOf } from './situations.ts'
+import { Steering } from './steered.ts'
 import { makeWorld, skip, snapshotOf } from './world.ts'
 
 /** The documented rest of what nothing needs any more. */
@@ -47,6 +48,7 @@ const play = async (
   const { run, clock, table } = world
   const situations = Object.values(situationsOf(family))
   const crowd = new Crowd(random, family)
+  const steering = new Steering()
   const staleSince = new Map<string, number>()
   let form: Form = random.pick(forms)
   let proxier = world.proxier(form)
@@ -68,9 +70,9 @@ const play = async (
       await run('nft', ['-f', '-'], { input })
       proxier.forget()
     }
-    const servicePorts = crowd.servicePorts
-    const sync = () =>
-      proxier.sync(snapshotOf(servicePorts.values(), family), situation.settings)
+    const { settings } = situation
+    const servicePorts = steering.of(crowd.servicePorts.values(), settings)
+    const sync = () => proxier.sync(snapshotOf(servicePorts.values(), family), settings)
     if (random.chance(0.15)) {
       const fault = random.pick(['nothing done', 'all done', 'no listing'] as const)
       faults.push(fault)

@@ -1,6 +1,7 @@
 import type { Endpoint, ServicePort, Target } from '../../../src/model/snapshot.ts'
 import type { IpFamily } from '../../../src/util/ip.ts'
 import type { Form } from '../../../src/kernel/nftables/compile.ts'
+import { proxyAddressOf } from '../../../src/kernel/proxy-address.ts'
 import type { Situation } from './situations.ts'
 
 /**
@@ -42,10 +43,10 @@ class Model {
   }
 
   add(servicePort: ServicePort): void {
-    const { vips, externalTrafficPolicy, protocol } = servicePort
-    for (const { kind, address, port } of vips) {
+    const { vips, externalTrafficPolicy, protocol, steeredTo } = servicePort
+    for (const [i, { kind, address, port }] of vips.entries()) {
       const number = numbers[protocol]
-      const isNodePort = kind === 'NodePort'
+      const isNodePort = kind === 'NodePort' && ['0.0.0.0', '::'].includes(address)
       const key = isNodePort ? `${number} . ${port}` : `${address} . ${number} . ${port}`
       const names = isNodePort
         ? ['service-nodeports', 'from-node-nodeports', 'no-endpoint-nodeports']
@@ -56,8 +57,15 @@ class Model {
       const target = isInside ? servicePort.internal : servicePort.external
       const isSpared = !isInside && externalTrafficPolicy === 'Local'
       const marks = isInside ? this.#inside() : isSpared ? [] : [this.#mark]
-      this.#lead(all, key, servicePort, target, { at, isNodePort, first: 0, marks })
-      if (isSpared)
+      const relay = steeredTo?.[i]
+      if (relay !== undefined) {
+        const value = `${key} : ${relay.address} . ${relay.port}`
+        const near = isInside ? target : servicePort.externalFromNode
+        if (target.verdict === 'forward') this.#put(`relayed-${all}`, value)
+        else if (near.verdict === 'forward') this.#put(`relayed-${names[1]}`, value)
+      } else
+        this.#lead(all, key, servicePort, target, { at, isNodePort, first: 0, marks })
+      if (isSpared && relay === undefined)
         this.#lead(near, key, servicePort, servicePort.externalFromNode, {
           at,
           isNodePort,
@@ -166,21 +174,32 @@ class Model {
     const ip = this.#ip
     const vip = `type ${this.#type} . inet_proto . inet_service : verdict`
     const nodePort = 'type inet_proto . inet_service : verdict'
+    const relay = `${this.#type} . inet_service`
+    const [relayedVip, relayedNodePort] = [vip, nodePort].map(text =>
+      text.replace('verdict', relay),
+    ) as [string, string]
     const all: [string, string, string][] = [
-      ['map', 'service-ips', vip],
-      ['map', 'from-node-service-ips', vip],
+      ['map', 'relayed-service-ips', relayedVip],
+      ['map', 'relayed-from-node-service-ips', relayedVip],
+      ['map', 'relayed-service-nodeports', relayedNodePort],
+      ['map', 'relayed-from-node-nodeports', relayedNodePort],
       ['map', 'no-endpoint-services', vip],
       ['map', 'firewall-ips', vip],
-      ['map', 'service-nodeports', nodePort],
-      ['map', 'from-node-nodeports', nodePort],
       ['map', 'no-endpoint-nodeports', nodePort],
       ['set', 'cluster-ips', `type ${this.#type}`],
+    ]
+    if (this.#isAlone) return all
+    all.push(
+      ['map', 'service-ips', vip],
+      ['map', 'from-node-service-ips', vip],
+      ['map', 'service-nodeports', nodePort],
+      ['map', 'from-node-nodeports', nodePort],
       [
         'set',
         'hairpin-connections',
         `type ${this.#type} . ${this.#type} . inet_proto . inet_service`,
       ],
-    ]
+    )
     if (this.#form === 'shared')
       for (const p of ['tcp', 'udp', 'sctp']) {
         const rest = `${p} dport . numgen random mod 2 : ${ip} daddr . ${p} dport`
@@ -190,15 +209,50 @@ class Model {
     return all
   }
 
+  get #isAlone(): boolean {
+    return this.#situation.settings.relay?.serves === 'alone'
+  }
+
+  /** What leads to the relay, VIPs and node ports: for all, then for who is near. */
+  #relayed(near: readonly string[]): [vips: string[], nodePorts: string[]] {
+    if (this.#situation.settings.relay === undefined) return [[], []]
+    const ip = this.#ip
+    const vip = `dnat ${ip} to ${ip} daddr . meta l4proto . th dport map`
+    const here = this.#here(proxyAddressOf[ip === 'ip' ? 'IPv4' : 'IPv6'])
+    const port = `${here} dnat ${ip} to meta l4proto . th dport map`
+    return [
+      [
+        `${vip} @relayed-service-ips`,
+        ...near.map(from => `${from}${vip} @relayed-from-node-service-ips`),
+      ],
+      [
+        `${port} @relayed-service-nodeports`,
+        ...near.map(from => `${from}${port} @relayed-from-node-nodeports`),
+      ],
+    ]
+  }
+
+  /** On which addresses node ports are, but for some. */
+  #here(not: string): string {
+    const { nodePortCidrs } = this.#situation
+    const chosen = nodePortCidrs === '' ? '' : ` ${this.#ip} daddr { ${nodePortCidrs} }`
+    return `fib daddr type local ${this.#ip} daddr != ${not}${chosen}`
+  }
+
   #base(): [name: string, hook: string, rules: string[]][] {
     const ip = this.#ip
-    const { ifLocal, nodePortCidrs, serviceCidrs, bit } = this.#situation
+    const { ifLocal, serviceCidrs, bit } = this.#situation
+    const { relay } = this.#situation.settings
     const near = ifLocal === '' ? [] : [this.#words(ifLocal)]
     const vip = `${ip} daddr . meta l4proto . th dport`
     const port = 'meta l4proto . th dport'
     const loopback = ip === 'ip' ? '127.0.0.0/8' : '::1'
-    const chosen = nodePortCidrs === '' ? '' : ` ${ip} daddr { ${nodePortCidrs} }`
-    const here = `fib daddr type local ${ip} daddr != ${loopback}${chosen}`
+    const proxy = proxyAddressOf[ip === 'ip' ? 'IPv4' : 'IPv6']
+    const here = this.#here(relay ? `{ ${loopback}, ${proxy} }` : loopback)
+    const pods = relay?.nodePods.map(cidr => `${ip} saddr { ${cidr} } `) ?? []
+    const [inVips, inPorts] = this.#relayed(pods)
+    const [outVips, outPorts] = this.#relayed([''])
+    if (relay && ip === 'ip') inVips.unshift('ip daddr 127.0.0.0/8 return')
     const firewall = [`ct state new ${vip} vmap @firewall-ips`]
     const unknown = [
       `${vip} vmap @no-endpoint-services`,
@@ -206,6 +260,26 @@ class Model {
       ...(serviceCidrs === '' ? [] : [`${ip} daddr { ${serviceCidrs} } drop`]),
     ]
     this.#chains.set('refuse', ['meta l4proto tcp reject with tcp reset', 'reject'])
+    if (this.#isAlone) {
+      const [vips = '', ips = ''] = unknown
+      const ports = `${this.#here(proxy)} ${port} vmap @no-endpoint-nodeports`
+      this.#chains.set('unknown', [vips, ports, `meta l4proto { 6, 17 } ${ips}`])
+      const check = ['ct state new jump unknown']
+      const filter = (hook: string, at: number) =>
+        `type filter hook ${hook} priority ${at}`
+      return [
+        ['filter-prerouting-pre-dnat', filter('prerouting', -110), firewall],
+        ['filter-output-pre-dnat', filter('output', -110), firewall],
+        [
+          'nat-prerouting',
+          'type nat hook prerouting priority -100',
+          [...inVips, ...inPorts],
+        ],
+        ['nat-output', 'type nat hook output priority -100', [...outVips, ...outPorts]],
+        ['filter-prerouting', filter('prerouting', -90), check],
+        ['filter-output', filter('output', -90), check],
+      ]
+    }
     this.#chains.set('unknown', unknown)
     this.#chains.set('node-ports-in', [
       ...near.map(from => `${from} ${port} vmap @from-node-nodeports`),
@@ -229,7 +303,9 @@ class Model {
         [
           ...near.map(from => `${from} ${vip} vmap @from-node-service-ips`),
           `${vip} vmap @service-ips`,
+          ...inVips,
           `${here} jump node-ports-in`,
+          ...inPorts,
         ],
       ],
       [
@@ -238,7 +314,9 @@ class Model {
         [
           `${vip} vmap @from-node-service-ips`,
           `${vip} vmap @service-ips`,
+          ...outVips,
           `${here} jump node-ports-out`,
+          ...outPorts,
         ],
       ],
       [

@@ -29,7 +29,7 @@ const watched = async (by?: readonly string[]) => {
   const [ip = '', ...args] = prefix
   const monitor = new Monitor({
     clock: systemClock,
-    table: 'usher-services',
+    tables: ['usher-services'],
     spawn: (command, words) =>
       spawn(ip, [...args, ...(by ?? [command, ...words])], {
         stdio: ['ignore', 'pipe', 'pipe'],

@@ -1,13 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t from 'tap'
 import type { KernelSettings } from '../../../src/kernel/proxier.ts'
-import type { ServicePort } from '../../../src/model/snapshot.ts'
-import { type IpFamily, ipFamilies } from '../../../src/util/ip.ts'
+import { proxyAddressOf } from '../../../src/kernel/proxy-address.ts'
+import type { ServicePort, Vip } from '../../../src/model/snapshot.ts'
+import { type IpFamily, ipFamilies, wildcardOf } from '../../../src/util/ip.ts'
 import { clusterIp } from '../../support/service-ports.ts'
 import {
   addressOf,
   backendPort,
   type HostName,
+  loopback,
   podCidrs,
 } from '../../support/net/addresses.ts'
 import { startAgents } from '../../support/net/cluster-agents.ts'
@@ -23,10 +25,19 @@ const vips = {
   IPv4: {
     plain: '10.96.9.1',
     sticky: '10.96.9.2',
+    refused: '10.96.9.3',
+    external: '192.0.2.77',
     unused: '10.96.9.9',
     range: '10.96.0.0/16',
   },
-  IPv6: { plain: 'fd96::1', sticky: 'fd96::2', unused: 'fd96::9', range: 'fd96::/112' },
+  IPv6: {
+    plain: 'fd96::1',
+    sticky: 'fd96::2',
+    refused: 'fd96::3',
+    external: '2001:db8:77::1',
+    unused: 'fd96::9',
+    range: 'fd96::/112',
+  },
 } as const
 
 const serving = (
@@ -160,6 +171,117 @@ for (const family of ipFamilies)
         // The node is told by its own kernel that it does not let it out.
         for (const one of silence) t.match(one, /timeout|blocked/, from)
       }
+    })
+  })
+
+/** A VIP that no policy spares anybody of, at the relay's proxy port. */
+const steered = (
+  name: string,
+  family: IpFamily,
+  vip: Vip,
+  over: Partial<ServicePort> = {},
+): ServicePort => {
+  const target = { verdict: 'forward', endpoints: [] } as const
+  return serviceOf(name, [vip], [], {
+    family,
+    internal: target,
+    external: target,
+    externalFromNode: target,
+    steeredTo: [{ address: proxyAddressOf[family], port: 40_001 }],
+    ...over,
+  })
+}
+
+for (const family of ipFamilies)
+  t.test(`${family}: the relay is an endpoint beside others`, { skip }, async t => {
+    const { agents, settings, proxier, run, clock } = await makeNode(family)
+    const { plain, sticky, external, refused } = vips[family]
+    const [proxy, node] = [proxyAddressOf[family], addressOf.node[family]]
+    const ip = family === 'IPv4' ? '-4' : '-6'
+    await run('ip', [ip, 'addr', 'add', proxy, 'dev', 'lo'])
+    await agents.node.serve('relay', [proxy], 40_001)
+    // A proxy port may have the number of a node port.
+    await agents.node.serve('relay', [proxy], 30_081)
+    await agents.node.serve('stranger', [node, loopback[family]], 30_080)
+    const [drop, reject] = (['drop', 'reject'] as const).map(verdict => ({
+      verdict,
+      endpoints: [],
+    }))
+    if (drop === undefined || reject === undefined) throw new Error('no targets')
+    const any = wildcardOf(family)
+    const policy = { externalTrafficPolicy: 'Local', external: drop } as const
+    const ofKind = (kind: Vip['kind'], address: string, port: number): Vip => {
+      return { kind, address, port }
+    }
+    const none = { internal: reject, external: reject, externalFromNode: reject }
+    const relayed = steered('relayed', family, clusterIp(plain))
+    const all = [
+      relayed,
+      serving('plain', family, sticky),
+      steered('near', family, ofKind('ExternalIP', external, 80), policy),
+      steered('refused', family, clusterIp(refused), none),
+      steered('ports', family, ofKind('NodePort', any, 30_080)),
+      steered('near-ports', family, ofKind('NodePort', any, 30_082), policy),
+      steered('no-ports', family, ofKind('NodePort', any, 30_081), none),
+      steered('shared-number', family, clusterIp(refused, 81), {
+        steeredTo: [{ address: proxy, port: 30_081 }],
+      }),
+      steered('ports on loopback', family, ofKind('NodePort', loopback[family], 30_083)),
+    ]
+    const relay = { serves: 'beside endpoints', nodePods: [podCidrs[family]] } as const
+    const one = proxier()
+    await one.sync(snapshotOf(all, family), { ...settings, relay })
+    const askedBy = async (from: HostName, address: string, port: number) => {
+      const to = { protocol: 'TCP', address, port } as const
+      const { result, backend } = await agents[from].dial(to, 1500)
+      return backend === '' ? result : backend
+    }
+    const rows = [
+      ['a ClusterIP', plain, 80, 'relay', 'relay', 'relay'],
+      ['no endpoints', refused, 80, 'refused', 'refused', 'refused'],
+      [
+        'a port that has the number of a node port',
+        refused,
+        81,
+        'relay',
+        'relay',
+        'relay',
+      ],
+      ['spared by policy Local', external, 80, 'relay', 'relay', 'timeout'],
+      ['a node port', node, 30_080, 'relay', 'relay', 'relay'],
+      ['a node port, policy Local', node, 30_082, 'relay', 'relay', 'timeout'],
+      ['a node port that refuses', node, 30_081, 'refused', 'refused', 'refused'],
+    ] as const
+    for (const [what, address, port, ...wanted] of rows)
+      for (const [i, from] of (['node', 'pod-1', 'outside'] as const).entries()) {
+        const heard = await askedBy(from, address, port)
+        t.equal(heard, wanted[i], `${what}, from ${from}`)
+      }
+    for (const port of [30_080, 30_083])
+      t.equal(await askedBy('node', loopback[family], port), 'relay', `loopback ${port}`)
+    const heard = await askedBy('pod-1', sticky, 80)
+    t.ok((backends as readonly string[]).includes(heard), 'others go to endpoints')
+    await t.test('a Service changes sides in one transaction', async t => {
+      const to = { protocol: 'TCP', address: plain, port: 80 } as const
+      const loads = await Promise.all(
+        (['pod-1', 'outside', 'node'] as const).map(from =>
+          agents[from].load([to, to, to], 2500),
+        ),
+      )
+      const others = all.slice(1)
+      const led = serving('relayed', family, plain)
+      for (let i = 0; i < 10; i++) {
+        clock.advance(10_000)
+        const side = i % 2 === 0 ? led : relayed
+        const { work } = await one.sync(snapshotOf([side, ...others], family), {
+          ...settings,
+          relay,
+        })
+        t.equal(work, 'partial')
+      }
+      for (const { failures } of await Promise.all(loads.map(end => end())))
+        t.same(failures, [])
+      t.equal(await askedBy('pod-1', plain, 80), 'relay')
     })
   })
 

@@ -7,7 +7,7 @@ import { FakeClock } from '../../support/fake-clock.ts'
 import { makeWorld, skip } from './world.ts'
 
 const clock = new FakeClock()
-const monitor = new Monitor({ clock, spawn: spawnMonitor, table: 'none' })
+const monitor = new Monitor({ clock, spawn: spawnMonitor, tables: ['none'] })
 
 const at = (port: number) => ({ address: '127.0.0.1', port })
 

@@ -46,6 +46,7 @@ const some = {
     fewerNodes: '203.0.113.0/24',
     services: ['10.96.0.0/16', '10.96.0.0/12'],
     fewerServices: '10.96.0.0/12',
+    nodePods: ['10.244.0.0/24'],
   },
   IPv6: {
     pods: bySource(['fd00:244::/32'], 'fd00:244::/32'),
@@ -57,12 +58,14 @@ const some = {
     fewerNodes: '2001:db8:113::/64',
     services: ['fd00:96::/112', 'fd00:96::/108'],
     fewerServices: 'fd00:96::/108',
+    nodePods: ['fd00:244:0:1::/64'],
   },
 } as const
 
 /** By what is special in each. */
 export const situationsOf = (family: IpFamily): Readonly<Record<string, Situation>> => {
   const { pods, nested, nodes, fewerNodes, services, fewerServices } = some[family]
+  const { nodePods } = some[family]
   return {
     'nothing is known': nothing,
     'pods by their addresses': over(pods, {}),
@@ -88,5 +91,19 @@ export const situationsOf = (family: IpFamily): Readonly<Record<string, Situatio
       { serviceCidrs: fewerServices },
     ),
     'another node': over(pods, { nodeName: 'there' }),
+    'a relay beside endpoints': over(pods, {
+      relay: { serves: 'beside endpoints', nodePods },
+    }),
+    'the same, node ports on some addresses': over(
+      pods,
+      { nodePortCidrs: nodes, relay: { serves: 'beside endpoints', nodePods: [] } },
+      { nodePortCidrs: fewerNodes },
+    ),
+    'a relay alone': over(
+      {},
+      { nodePortCidrs: nodes, relay: { serves: 'alone', nodePods } },
+      { nodePortCidrs: fewerNodes },
+    ),
+    'the same, of unknown pods': over({}, { relay: { serves: 'alone', nodePods: [] } }),
   }
 }

@@ -66,7 +66,7 @@ export const makeWorld = async ({
         run: around(record),
         clock,
         observer,
-        monitor: new Monitor({ clock, spawn: spawnMonitor, table: 'usher-services' }),
+        monitor: new Monitor({ clock, spawn: spawnMonitor, tables: ['usher-services'] }),
         table,
         form: () => form,
       }),
