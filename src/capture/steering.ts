@@ -35,11 +35,17 @@ export const steeredPort = ({
     to === undefined ? [] : { vip, to },
   )
   if (led.length === 0) return undefined
-  const { key, name, namespace, serviceName, portName, protocol, family } = servicePort
-  const { internalTrafficPolicy, externalTrafficPolicy, sourceRanges } = servicePort
   return {
-    ...{ key, name, namespace, serviceName, portName, protocol, family },
-    ...{ internalTrafficPolicy, externalTrafficPolicy, sourceRanges },
+    key: servicePort.key,
+    name: servicePort.name,
+    namespace: servicePort.namespace,
+    serviceName: servicePort.serviceName,
+    portName: servicePort.portName,
+    protocol: servicePort.protocol,
+    family: servicePort.family,
+    internalTrafficPolicy: servicePort.internalTrafficPolicy,
+    externalTrafficPolicy: servicePort.externalTrafficPolicy,
+    sourceRanges: servicePort.sourceRanges,
     vips: led.map(({ vip }) => vip),
     steeredTo: led.map(({ to: { address, port } }) => ({ address, port })),
     internal: withoutEndpoints(servicePort.internal),
@@ -57,8 +63,8 @@ const withoutEndpoints = ({ verdict }: Target): Target => ({ verdict, endpoints:
 export interface SteeringKind {
   readonly name: 'nftables' | 'iptables'
   /** Whether it works here, found out by really doing it and leaving nothing behind. Never rejects. */
-  probe(family: IpFamily): Promise<Probe>
-  rules(family: IpFamily): SteeringRules
+  readonly probe: (family: IpFamily) => Promise<Probe>
+  readonly rules: (family: IpFamily) => SteeringRules
 }
 
 /**

@@ -25,16 +25,19 @@ export interface SteeredVip {
   readonly allowedClients: readonly string[] | undefined
 }
 
-export const keyOf = ({ address = '*', protocol, port }: SteeredVip): string =>
+const keyOf = ({ address = '*', protocol, port }: SteeredVip): string =>
   `${address} ${protocol} ${port}`
 
 /** A ServicePort with this VIP alone. */
-export const steeredOf = (vip: SteeredVip): ServicePort => {
+const steeredOf = (vip: SteeredVip): ServicePort => {
   const { name, family, kind, protocol, port, to, outside, fromNode } = vip
   const { address = wildcardOf(family), allowedClients } = vip
   const target = (verdict: Target['verdict']): Target => ({ verdict, endpoints: [] })
   return servicePort(name, {
-    ...{ key: keyOf(vip), name, family, protocol },
+    key: keyOf(vip),
+    name,
+    family,
+    protocol,
     vips: [{ kind, address, port }],
     steeredTo: [to],
     internal: target(outside),

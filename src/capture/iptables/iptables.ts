@@ -80,10 +80,17 @@ const sampleLines = (table: TableName, family: IpFamily): readonly string[] => {
     .filter(chain => chain.table === table)
     .flatMap(({ lines }) => lines)
   const at = { address, port: 1 }
-  const dropped = { outside: 'drop', fromNode: 'drop' } as const
   const rule: VipRule = {
-    ...{ key: 'probe', name: 'default/probe', family, ...at, to: at },
-    ...{ kind: 'ExternalIP', protocol: 'TCP', allowedClients: undefined, ...dropped },
+    key: 'probe',
+    name: 'default/probe',
+    family,
+    kind: 'ExternalIP',
+    protocol: 'TCP',
+    ...at,
+    to: at,
+    outside: 'drop',
+    fromNode: 'drop',
+    allowedClients: undefined,
   }
   const entries = [rule, { ...rule, protocol: 'UDP' as const }]
     .flatMap(entriesOf)
@@ -129,11 +136,11 @@ class IptablesRules implements SteeringRules {
 
   async sync(snapshot: Snapshot, settings: KernelSettings): Promise<KernelSync> {
     const all = listOfServicePorts(snapshot)
-    const own = settingsOf(snapshot, settings)
+    const wanted = settingsOf(snapshot, settings)
     const { did } = await this.#installed.write(known =>
-      known !== undefined && isDeepStrictEqual(known.settings, own)
+      known !== undefined && isDeepStrictEqual(known.settings, wanted)
         ? this.#change(known, all)
-        : this.#replace(all, own),
+        : this.#replace(all, wanted),
     )
     return did
   }

@@ -1,5 +1,5 @@
 import type { Protocol } from '../../model/service.ts'
-import type { ServicePort, Target, VipKind } from '../../model/snapshot.ts'
+import type { ServicePort, Target, Vip, VipKind } from '../../model/snapshot.ts'
 import { type AddressPort, type IpFamily, isWildcard } from '../../util/ip.ts'
 
 export type Verdict = Target['verdict']
@@ -27,20 +27,31 @@ export interface VipRule {
 
 /** Those of a ServicePort that is steered. */
 export const vipRules = (servicePort: ServicePort): readonly VipRule[] => {
-  const { name, family, protocol, sourceRanges, vips, steeredTo = [] } = servicePort
-  const { internal, external, externalFromNode } = servicePort
-  return steeredTo.flatMap((to, at) => {
-    const vip = vips[at]
-    if (vip === undefined) return []
-    const { kind, port } = vip
-    const address = isWildcard(vip.address) ? undefined : vip.address
-    const isInside = kind === 'ClusterIP'
-    return {
-      key: `${address ?? '*'} ${protocol} ${port}`,
-      ...{ name, family, kind, address, protocol, port, to },
-      outside: (isInside ? internal : external).verdict,
-      fromNode: (isInside ? internal : externalFromNode).verdict,
-      allowedClients: kind === 'LoadBalancerIP' ? sourceRanges : undefined,
-    }
+  const { vips, steeredTo = [] } = servicePort
+  return vips.flatMap((vip, at) => {
+    const to = steeredTo[at]
+    return to === undefined ? [] : [ruleOf(servicePort, vip, to)]
   })
+}
+
+const ruleOf = (
+  { name, family, protocol, sourceRanges, ...targets }: ServicePort,
+  { kind, port, address: dialled }: Vip,
+  to: AddressPort,
+): VipRule => {
+  const address = isWildcard(dialled) ? undefined : dialled
+  const isInside = kind === 'ClusterIP'
+  return {
+    key: `${address ?? '*'} ${protocol} ${port}`,
+    name,
+    family,
+    kind,
+    address,
+    protocol,
+    port,
+    to,
+    outside: (isInside ? targets.internal : targets.external).verdict,
+    fromNode: (isInside ? targets.internal : targets.externalFromNode).verdict,
+    allowedClients: kind === 'LoadBalancerIP' ? sourceRanges : undefined,
+  }
 }

@@ -67,7 +67,12 @@ const vipsOf = (
       const address = isWildcard(vip.address) ? undefined : vip.address
       const { to, clients } = destinations(vip, at)
       const one: FlowVip = {
-        ...{ family, protocol, address, port: vip.port, to, clients },
+        family,
+        protocol,
+        address,
+        port: vip.port,
+        to,
+        clients,
         ...(settings.relay?.serves === 'alone' && { onlyRelayed: true }),
       }
       // One that changes sides has come there: who was about to connect goes the new way.

@@ -60,9 +60,9 @@ class Model {
       const relay = steeredTo?.[i]
       if (relay !== undefined) {
         const value = `${key} : ${relay.address} . ${relay.port}`
-        const near = isInside ? target : servicePort.externalFromNode
+        const spared = isInside ? target : servicePort.externalFromNode
         if (target.verdict === 'forward') this.#put(`relayed-${all}`, value)
-        else if (near.verdict === 'forward') this.#put(`relayed-${names[1]}`, value)
+        else if (spared.verdict === 'forward') this.#put(`relayed-${names[1]}`, value)
       } else
         this.#lead(all, key, servicePort, target, { at, isNodePort, first: 0, marks })
       if (isSpared && relay === undefined)

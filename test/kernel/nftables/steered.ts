@@ -29,6 +29,8 @@ export class Steering {
   }
 }
 
+const loopback = { IPv4: '127.0.0.1', IPv6: '::1' } as const
+
 /** Load-balancer IPs have a port of their own, as their clients may be other ones. */
 const sidesOf = (one: ServicePort): readonly ServicePort[] => {
   const address = proxyAddressOf[one.family]
@@ -42,7 +44,7 @@ const sidesOf = (one: ServicePort): readonly ServicePort[] => {
     key: loopbackKey(one),
     vips: one.vips
       .filter(({ kind }) => kind === 'NodePort')
-      .map(vip => ({ ...vip, address: one.family === 'IPv4' ? '127.0.0.1' : '::1' })),
+      .map(({ kind, port }) => ({ kind, port, address: loopback[one.family] })),
   }
   return [one, onLoopback].flatMap(
     servicePort => steeredPort({ servicePort, vips: servicePort.vips.map(at) }) ?? [],
