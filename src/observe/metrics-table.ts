@@ -127,7 +127,7 @@ export const clusterTable: Table<ClusterReadings> = [
   ),
   counter(
     'kubeproxy_sync_proxy_rules_service_changes_total',
-    'Changes of services that were taken in to be applied.',
+    'Changes of Services that syncs have applied.',
     ({ changes }) => changes.services,
   ),
   gauge(
@@ -137,7 +137,7 @@ export const clusterTable: Table<ClusterReadings> = [
   ),
   counter(
     'kubeproxy_sync_proxy_rules_endpoint_changes_total',
-    'Changes of endpoints that were taken in to be applied.',
+    'Changes of endpoints that syncs have applied.',
     ({ changes }) => changes.endpoints,
   ),
   // Upstream's name; it is a gauge all the same.
