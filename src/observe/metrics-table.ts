@@ -17,7 +17,7 @@ import {
 } from './exposition.ts'
 import type { Probe, ProbeCounts, Tally } from './probe-counts.ts'
 import type { ChangeCount, SyncMetrics } from './sync-metrics.ts'
-import { bindText, type ChecksOf, type PortView } from './port-view.ts'
+import { bindText, type ChecksOf, type PortState } from './port-view.ts'
 
 /*
  * The table of all metrics, by what they are read from, in the order of /metrics. Three
@@ -330,16 +330,15 @@ export const checkTable: readonly Metric<CheckReadings>[] = [
 ]
 
 /** Of each ServicePort of each IP family. */
-export const stateTable: Table<Iterable<PortView>> = [
+export const stateTable: Table<readonly PortState[]> = [
   gauge(
     'usher_service_state',
-    'Always 1; the label is the state of the ServicePort now: ok, degraded (an endpoint is down or cooling down), failing (clients fail now), down (no endpoint is up), no endpoints, paused, draining.',
-    function* (views) {
-      for (const { servicePort, condition } of views) {
-        const { name, protocol, family } = servicePort
-        yield [[name, protocol, family, condition.state], 1]
-      }
-    },
+    'Always 1; the label is the state of the ServicePort now: ok, degraded (an endpoint is down or cooling down), failing (clients fail now), down (no endpoint is up), no endpoints (or none for this node), paused, draining.',
+    states =>
+      states.map(({ servicePort: { name, protocol, family }, state }): Sample => [
+        [name, protocol, family, state],
+        1,
+      ]),
     ['service_port', 'protocol', 'ip_family', 'state'],
   ),
 ]

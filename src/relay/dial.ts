@@ -75,7 +75,12 @@ export class Dial<B extends Backend, Connection> {
 
   /** Its client waits: for an endpoint to come back, a place there, or the end of a pause. */
   get isHeld(): boolean {
-    return this.#hold !== undefined || this.#wait?.since !== undefined
+    return this.#held !== undefined || this.#wait?.since !== undefined
+  }
+
+  /** Undefined while its plan is not over, though its client waits. */
+  get #held(): Hold | undefined {
+    return this.#hold?.firstAttempt === undefined ? undefined : this.#hold
   }
 
   start(): void {
@@ -95,7 +100,7 @@ export class Dial<B extends Backend, Connection> {
 
   /** The time of a step is over. */
   timer(): void {
-    const hold = this.#hold
+    const hold = this.#held
     if (this.#wait?.since !== undefined) {
       this.#wait.forgetFailed()
       return this.#waitInQueue(this.#wait)
@@ -330,7 +335,6 @@ export class Dial<B extends Backend, Connection> {
 
   #giveUpQueue(detail: string): void {
     this.#finish('cancelled')
-    this.#service.counters.clientServed(false, this.#dialler.now())
     this.#dialler.gaveUp(this.connection, 'sQ', detail)
   }
 
@@ -346,7 +350,6 @@ export class Dial<B extends Backend, Connection> {
       ? 'paused'
       : this.#lastError || unservedDetail(this.#left)
     const detail = this.#isOneTooMany ? `too many clients wait; ${failure}` : failure
-    this.#service.counters.clientServed(false, this.#dialler.now())
     this.#dialler.gaveUp(this.connection, cause, detail)
   }
 
