@@ -234,12 +234,14 @@ type Reasoned = readonly [state: ServiceState, reason: string]
 /** How it is as a whole; why endpoints are missing stands elsewhere. */
 const stateOf = (view: PortParts, condition: EndpointsCondition): Reasoned => {
   const { servicePort, listener } = view
-  const vip = vipTrouble(view)
-  if (vip?.[0] === 'failing' && !isWaitingForEndpoints(view)) return vip
+  const failed = failedBind(view)
+  if (failed !== undefined) return ['failing', failed]
   if (pauseOf(view)) return ['paused', 'by order: new clients wait']
   if (servicePort.endpoints.length === 0) return ['no endpoints', '']
   const { usable, resting, missing, drained } = condition
   if (usable === 0) return [missing + drained > 0 ? 'down' : 'no endpoints', '']
+  const vip = vipTrouble(view)
+  if (vip?.[0] === 'failing') return vip
   const held = listener?.counters.held ?? 0
   if (held > 0) return ['failing', `${count(held, 'client')} without an endpoint`]
   if (listener?.failing === true) return ['failing', 'the last client got no endpoint']
@@ -248,23 +250,22 @@ const stateOf = (view: PortParts, condition: EndpointsCondition): Reasoned => {
   return vip ?? [drained > 0 ? 'draining' : 'ok', '']
 }
 
-/** Its addresses are closed on purpose: that is what the state of its endpoints says. */
-const isWaitingForEndpoints = ({ servicePort, listener }: PortParts): boolean =>
-  servicePort.reachable.length === 0 &&
-  listener?.binds.every(({ state }) => state === 'closed') === true
-
-/** The worst of its VIPs; undefined when all is well. */
-const vipTrouble = ({ vips, listener }: PortParts): Reasoned | undefined => {
-  const binds = listener?.binds ?? []
-  for (const bind of binds)
+const failedBind = ({ listener }: PortParts): string | undefined => {
+  for (const bind of listener?.binds ?? [])
     if (bind.state === 'failed' && bind.isIdle !== true)
-      return ['failing', `${bindText(bind.bind)} can’t be listened on: ${bind.error}`]
+      return `${bindText(bind.bind)} can’t be listened on: ${bind.error}`
+  return undefined
+}
+
+/** Of one with endpoints: VIPs at which they do not serve; undefined when all is well. */
+const vipTrouble = ({ vips, listener }: PortParts): Reasoned | undefined => {
   const missing = vips.filter(({ capture }) => capture === 'not captured')
   const [first] = missing
   if (first !== undefined) {
     const state = missing.length === vips.length ? 'failing' : 'degraded'
     return [state, `${vipText(first.vip)} is not served: ${first.reason}`]
   }
+  const binds = listener?.binds ?? []
   const [closed] = binds
   if (closed?.state === 'closed' && binds.every(({ state }) => state === 'closed'))
     return ['failing', `clients are refused: ${closed.reason}`]

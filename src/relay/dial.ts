@@ -75,7 +75,7 @@ export class Dial<B extends Backend, Connection> {
 
   /** Its client waits: for an endpoint to come back, a place there, or the end of a pause. */
   get isHeld(): boolean {
-    return this.#held !== undefined || this.#wait?.since !== undefined
+    return this.#hold !== undefined || this.#wait?.since !== undefined
   }
 
   /** Undefined while its plan is not over, though its client waits. */
@@ -114,7 +114,8 @@ export class Dial<B extends Backend, Connection> {
 
   /** The client has ended its side: one that is held and has said nothing does not wait. */
   clientEnded(): void {
-    if (this.isHeld && this.#dialler.hasLeft(this.connection)) this.clientLeft()
+    const waits = this.#held !== undefined || this.#wait?.since !== undefined
+    if (waits && this.#dialler.hasLeft(this.connection)) this.clientLeft()
   }
 
   #leave(failed: ReadonlySet<string>): boolean {

@@ -400,7 +400,7 @@ t.test('a ServicePort has one state, and the reason for it', async t => {
       '127.96.0.10:80 is not served: x',
       2,
     ],
-    [{}, { placements: none }, 'failing', '127.96.0.10:80 is not served: x', 0],
+    [{}, { placements: none }, 'no endpoints', '', 0],
     [
       served,
       { listeners: [listener({ binds: [closed(bind)] })] },
