@@ -77,7 +77,7 @@ const lack = (
           reason,
           advice:
             permissionAdvice(reason) === ''
-              ? `${asked} does not work here; ${give}, or mend what its line says`
+              ? `${asked} does not work here; ${give}, or fix what its line says`
               : `${asked} does not work without rights: check again as root`,
         },
       ]
@@ -157,5 +157,5 @@ export const nextOfRoutes = (path: string): string =>
   line('usher', 'sidecar', '--config', path)
 
 export const nextOfProblems = (paths: readonly string[]): readonly string[] => [
-  `mend the first problem, then ${line('usher', 'check', ...paths)}`,
+  `fix the first problem, then ${line('usher', 'check', ...paths)}`,
 ]

@@ -28,6 +28,7 @@ import {
   nextOfRun,
 } from './check-next.ts'
 import { type NodeFindings, nodeReport, notUsable, unusableText } from './check-node.ts'
+import { unknownFields } from './check-fields.ts'
 import { type Io, count, visible } from './io.ts'
 import { relayLimits } from './relay-limits.ts'
 import { Registry } from '../model/registry.ts'
@@ -48,7 +49,11 @@ const kindsText = (set: ManifestSet): string => {
   return texts.join(', ') || 'nothing Usher reads'
 }
 
-const summary = (files: number, set: ManifestSet, findings: Findings): string => {
+const summary = (
+  files: number,
+  set: ManifestSet,
+  findings: { readonly [of in keyof Findings]: readonly unknown[] },
+): string => {
   const { problems, warnings } = findings
   const read = `${count(files, 'file')}, ${count(set.documents, 'document')}`
   const warned = warnings.length === 0 ? '' : `, ${count(warnings.length, 'warning')}`
@@ -164,8 +169,16 @@ const checkManifests = async (
 ): Promise<boolean> => {
   const { files } = await listFiles(paths)
   const set = await readApart(paths, new AbortController().signal)
-  const findings = findingsOf(set)
-  for (const problem of findings.problems) report('problem', problemText(problem))
+  const { faults, left } = await unknownFields(files)
+  const found = findingsOf(set)
+  const unread = left.map(
+    file => `${file}: it is large, so unknown fields were not looked for`,
+  )
+  const findings = {
+    problems: [...faults, ...found.problems.map(problemText)],
+    warnings: [...found.warnings, ...unread],
+  }
+  for (const text of findings.problems) report('problem', text)
   for (const text of findings.warnings) report('warning', text)
   for (const text of set.skipped) report('skipped', text)
   io.out(`${summary(files.length, set, findings)}\n`)

@@ -144,7 +144,7 @@ const kubernetesLog = (
         ? 'cannot watch the API server; the last state is served meanwhile'
         : 'cannot read from the API server; trying again',
     ),
-  relisted: (resource, why) => log.info({ resource, why }, 'read anew'),
+  relisted: (resource, why) => log.info({ resource, why }, 'listed again'),
   idleLimit: limitMs =>
     log.warn(
       {

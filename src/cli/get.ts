@@ -72,9 +72,8 @@ const wantedOf = ({
     throw new UsageError(`${JSON.stringify(word)} is no kind; ${hint}`, 'get')
   }
   const name = rest.length === 0 ? [] : [rest.join('/')]
-  const isNamed = kind === 'endpoints' || kind === 'connections' ? kind : 'services'
-  const others = more.map(each => bareName(each, isNamed))
-  return { kind, names: [...name, ...others, ...route] }
+  const names = [...name, ...more, ...route].map(one => bareName(one, kind))
+  return { kind, names: names.map(one => bareName(one, 'services')) }
 }
 
 /** Usher is asked for what the kind is made of. */
@@ -152,7 +151,7 @@ export const printListing = async (
 }
 
 const uncountedNote =
-  'usher get: "-" is not counted: the kernel carries these connections, not Usher\n'
+  'usher get: "-" is not counted: no relay of Usher carries these connections\n'
 
 const namesOf = (one: string, items: readonly Item[]): string =>
   items.map(({ name }) => `${one}/${name}\n`).join('')

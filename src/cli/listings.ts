@@ -355,14 +355,13 @@ export const kindNames: ReadonlyMap<string, Kind> = new Map([
 ])
 
 /** What `usher get -o name` prints names it too: `endpoint/10.0.0.5:80`, `service/default/web:http`. */
-export const bareName = (
-  given: string,
-  kind: 'endpoints' | 'connections' | 'services',
-): string => {
+export const bareName = (given: string, kind: Kind): string => {
   const [word = '', ...rest] = given.split('/')
-  // `service/web` is a Service in a namespace of that name.
-  const least = kind === 'services' ? 2 : 1
-  return kindNames.get(word) === kind && rest.length >= least ? rest.join('/') : given
+  const called = kindNames.get(word)
+  // On a node routes are Services. `service/web` is a Service in a namespace of that name.
+  const isService = kind === 'services' && (called === 'services' || called === 'routes')
+  const isMeant = isService ? rest.length > 1 : called === kind && kind !== 'routes'
+  return isMeant && rest.length > 0 ? rest.join('/') : given
 }
 
 export type Named = Pick<ListedPort, 'servicePort'>

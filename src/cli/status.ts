@@ -73,7 +73,12 @@ const mostShown = 20
 const worthALook = ({ servicePorts }: Printed, isAll: boolean): readonly PrintedPort[] =>
   isAll || servicePorts.length <= mostShown
     ? servicePorts
-    : servicePorts.filter(({ state = 'ok' }) => state !== 'ok').slice(0, mostShown)
+    : servicePorts
+        .filter(({ state = 'ok' }) => state !== 'ok')
+        .toSorted((a, b) => severityOf(b) - severityOf(a))
+        .slice(0, mostShown)
+
+const severityOf = ({ state = 'ok' }: PrintedPort): number => serviceStates[state]
 
 type Printed = StatusOf<PrintedPort>
 
@@ -82,7 +87,8 @@ const hasRelay = ({ mode, relay }: Printed): boolean =>
   mode === 'userspace' || relay !== null
 
 /** Of whom the relay has figures: all in userspace mode, else some or no VIPs of a ServicePort. */
-const countedOf = (document: Printed, { vips }: PrintedPort): Counted => {
+const countedOf = (document: Printed, { vips, active }: PrintedPort): Counted => {
+  if (active === null) return 'none'
   if (document.mode === 'userspace') return 'all'
   if (!hasRelay(document)) return 'none'
   const relayed = vips.filter(({ capture }) => !ofKernel.has(capture))
@@ -179,7 +185,7 @@ const drainTexts = ({ endpoints }: PrintedPort, now: number): readonly string[] 
   const lines = endpoints.flatMap(({ endpoint, drained, active }) => {
     if (drained === null) return []
     const times = timesText(drained, 'it is undrained', now)
-    return [`${endpoint} drained for ${times}; ${active} still open`]
+    return [`${endpoint} drained for ${times}; ${active ?? 0} still open`]
   })
   if (lines.length <= mostDrains) return lines
   return [`${lines.length} of ${count(endpoints.length, 'endpoint')} are drained`]
@@ -273,8 +279,7 @@ export const overallOf = (document: StatusOf<unknown>): Overall => ({
 })
 
 const healthCell = (document: Printed): Cell => {
-  const states = countStates(document.servicePorts)
-  const { parts, severity } = headlineOf(overallOf(document), states)
+  const { parts, severity } = headlineOf(overallOf(document), document.servicePorts)
   if (severity === 0) return { text: 'ok', style: 'green' }
   const style = severityStyle(severity)
   return { text: parts.join(', '), ...(style && { style }) }
@@ -379,9 +384,10 @@ export function* statusText(
   }
   yield `${header(document, now, colour).join('\n')}\n`
   for (const rows of all) yield `${portLines(rows, widths, now, colour).join('\n')}\n`
-  const left = document.servicePorts.length - shown.length
-  if (left > 0)
-    yield `\n${count(left, 'ServicePort')} more: usher status NAME, or usher status --all\n`
+  const isShown = new Set(shown)
+  const left = document.servicePorts.filter(port => !isShown.has(port))
+  if (left.length > 0)
+    yield `\n${count(left.length, 'ServicePort')} more (${statesTexts(countStates(left)).join(', ')}): usher status NAME, or usher status --all\n`
   yield `${footer(document, now, colour).join('\n')}\n`
 }
 
@@ -468,7 +474,7 @@ const usage = (endpoint: EndpointRun): string | Cell => {
   }
   if (!eligible)
     return yellow(
-      state === 'not ready' ? `${state}, unused` : `${state}, unused by policy or hints`,
+      state === 'ready' ? `${state}, unused by policy or hints` : `${state}, unused`,
     )
   const who = clients
     .split('+')

@@ -134,7 +134,7 @@ const jsonPrinter = ({ out }: Io): Printer => {
 }
 
 const gapText =
-  'Usher or a worker of it has begun anew, or was not asked for 10 s (3 s while many ask): what ended meanwhile is not known'
+  'Usher or one of its workers has started again, or was not asked for 10 s (3 s while many ask): what ended meanwhile is not known'
 
 /** As wide as what mostly is in them: the names stand there before it is known. */
 const head: Cells = [

@@ -4,7 +4,6 @@ import type { Column } from '../page/column.ts'
 import { perSecond } from '../page/format.ts'
 import {
   countsOf,
-  countStates,
   endpointsText,
   type Figure,
   figureText,
@@ -164,6 +163,6 @@ const endpointKey = ({ name, port }: OwnedEndpoint): string =>
 export const headLine = (status: StatusOf<TopPort>): string => {
   const { servicePorts, mode } = status
   const active = servicePorts.reduce((sum, port) => sum + (port.active ?? 0), 0)
-  const { parts } = headlineOf(overallOf(status), countStates(servicePorts))
+  const { parts } = headlineOf(overallOf(status), servicePorts)
   return `Usher ${parts.join(' · ')}; ${mode} mode, ${count(servicePorts.length, 'port')}, ${count(active, 'connection')}`
 }

@@ -388,5 +388,5 @@ export const exitCodes: readonly (readonly [code: string, meaning: string])[] = 
     '3',
     'no Usher has answered: none runs there, or it does not listen, or may not be asked',
   ],
-  ['75', 'the configuration file of `usher run` has changed: start it anew'],
+  ['75', 'the configuration file of `usher run` has changed: start it again'],
 ]

@@ -104,7 +104,9 @@ export const readOptions = <C extends Command>(
       [
         flag,
         row,
-        named(command, nameOf(command, flag, row), () => optionOf(row, command, given.get(flag))),
+        named(command, nameOf(command, flag, row), () =>
+          optionOf(row, command, given.get(flag)),
+        ),
       ] as const,
   )
   const options = Object.fromEntries(

@@ -110,7 +110,7 @@ export const connectTimeTable: Table<ConnectTimeReadings> = [
   ),
   counter(
     'usher_connect_time_repairs_total',
-    'Times another program changed what Usher has put there, and it was made anew.',
+    'Times another program changed what Usher had written, and Usher wrote it again.',
     ({ figures }) => figures.repairs,
   ),
 ]

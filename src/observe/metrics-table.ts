@@ -17,7 +17,7 @@ import {
 } from './exposition.ts'
 import type { Probe, ProbeCounts, Tally } from './probe-counts.ts'
 import type { ChangeCount, SyncMetrics } from './sync-metrics.ts'
-import { bindText, type ChecksOf, type PortView } from './port-view.ts'
+import { bindText, type ChecksOf, type PortState } from './port-view.ts'
 
 /*
  * The table of all metrics, by what they are read from, in the order of /metrics. Three
@@ -127,7 +127,7 @@ export const clusterTable: Table<ClusterReadings> = [
   ),
   counter(
     'kubeproxy_sync_proxy_rules_service_changes_total',
-    'Changes of services that were taken in to be applied.',
+    'Changes of Services that syncs have applied.',
     ({ changes }) => changes.services,
   ),
   gauge(
@@ -137,7 +137,7 @@ export const clusterTable: Table<ClusterReadings> = [
   ),
   counter(
     'kubeproxy_sync_proxy_rules_endpoint_changes_total',
-    'Changes of endpoints that were taken in to be applied.',
+    'Changes of endpoints that syncs have applied.',
     ({ changes }) => changes.endpoints,
   ),
   // Upstream's name; it is a gauge all the same.
@@ -330,16 +330,15 @@ export const checkTable: readonly Metric<CheckReadings>[] = [
 ]
 
 /** Of each ServicePort of each IP family. */
-export const stateTable: Table<Iterable<PortView>> = [
+export const stateTable: Table<readonly PortState[]> = [
   gauge(
     'usher_service_state',
-    'Always 1; the label is the state of the ServicePort now: ok, degraded (an endpoint is down or cooling down), failing (clients fail now), down (no endpoint is up), no endpoints, paused, draining.',
-    function* (views) {
-      for (const { servicePort, condition } of views) {
-        const { name, protocol, family } = servicePort
-        yield [[name, protocol, family, condition.state], 1]
-      }
-    },
+    'Always 1; the label is the state of the ServicePort now: ok, degraded (an endpoint is down or cooling down), failing (clients fail now), down (no endpoint is up), no endpoints (or none for this node), paused, draining.',
+    states =>
+      states.map(({ servicePort: { name, protocol, family }, state }): Sample => [
+        [name, protocol, family, state],
+        1,
+      ]),
     ['service_port', 'protocol', 'ip_family', 'state'],
   ),
 ]

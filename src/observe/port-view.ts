@@ -18,6 +18,7 @@ import {
 } from '../page/service-words.ts'
 import type { ShownRow } from '../page/wire.ts'
 import type { Bind, BindState, EndpointStats, ListenerStats } from '../relay/relay.ts'
+import { count } from '../page/format.ts'
 import { joinHostPort } from '../util/ip.ts'
 import { forEachYielding } from '../util/list-diff.ts'
 import { joinListeners } from './joined-listeners.ts'
@@ -45,6 +46,11 @@ export interface PortView {
   readonly condition: Condition
 }
 
+/** As much of it as the metric shows. */
+export interface PortState extends Pick<PortView, 'servicePort'> {
+  readonly state: ServiceState
+}
+
 export interface ViewInput {
   readonly snapshots: readonly Snapshot[]
   readonly placements: readonly Placement[]
@@ -61,6 +67,18 @@ export const portViewsInTurn = async (input: ViewInput): Promise<Iterable<PortVi
     listeners.set(listener.id, listener)
   })
   return portViews(input, listeners)
+}
+
+/** The state of each, worked out at that pace. */
+export const statesInTurn = async (input: ViewInput): Promise<readonly PortState[]> => {
+  const states: PortState[] = []
+  await forEachYielding(
+    await portViewsInTurn(input),
+    ({ servicePort, condition: { state } }) => {
+      states.push({ servicePort, state })
+    },
+  )
+  return states
 }
 
 /** Each ServicePort, in the order of the snapshots. */
@@ -96,9 +114,15 @@ export function* portViews(
     }
 }
 
-export const viewOf = (servicePort: ServicePort, input: ViewInput): PortView => {
-  const { family, key } = servicePort
-  const servicePorts = new Map([[key, servicePort]])
+/** Of the ServicePort with all its VIPs, of which `part` may have some. */
+export const viewOf = (part: ServicePort, input: ViewInput): PortView => {
+  const { family, name, protocol } = part
+  const { servicePorts: all = [] } =
+    input.snapshots.find(one => one.family === family) ?? {}
+  let servicePort = part
+  for (const [, one] of all)
+    if (one.name === name && one.protocol === protocol) servicePort = one
+  const servicePorts = new Map([[servicePort.key, servicePort]])
   const [view] = portViews({
     ...input,
     snapshots: [{ family, servicePorts, healthChecks: new Map() }],
@@ -210,30 +234,44 @@ type Reasoned = readonly [state: ServiceState, reason: string]
 /** How it is as a whole; why endpoints are missing stands elsewhere. */
 const stateOf = (view: PortParts, condition: EndpointsCondition): Reasoned => {
   const { servicePort, listener } = view
-  const vip = vipTrouble(view)
-  if (vip?.[0] === 'failing') return vip
+  const failed = failedBind(view)
+  if (failed !== undefined) return ['failing', failed]
   if (pauseOf(view)) return ['paused', 'by order: new clients wait']
   if (servicePort.endpoints.length === 0) return ['no endpoints', '']
   const { usable, resting, missing, drained } = condition
-  if (usable === 0) return ['down', '']
-  if (listener?.failing === true)
-    return ['failing', `the last client was not served: ${listener.lastError}`]
+  if (usable === 0) return [missing + drained > 0 ? 'down' : 'no endpoints', '']
+  const vip = vipTrouble(view)
+  if (vip?.[0] === 'failing') return vip
+  const held = listener?.counters.held ?? 0
+  if (held > 0) return ['failing', `${count(held, 'client')} without an endpoint`]
+  if (listener?.failing === true) return ['failing', 'the last client got no endpoint']
   if (resting === usable) return ['failing', '']
   if (missing + resting > 0) return ['degraded', vip?.[1] ?? '']
   return vip ?? [drained > 0 ? 'draining' : 'ok', '']
 }
 
-/** The worst of its VIPs; undefined when all is well. */
-const vipTrouble = ({ vips, listener }: PortParts): Reasoned | undefined => {
+const failedBind = ({ listener }: PortParts): string | undefined => {
   for (const bind of listener?.binds ?? [])
-    if (bind.state === 'failed')
-      return ['failing', `${bindText(bind.bind)} can’t be listened on: ${bind.error}`]
-  for (const { vip, capture, reason } of vips)
-    if (capture === 'not captured')
-      return ['degraded', `${vipText(vip)} is not served: ${reason}`]
-  return listener?.binds.some(({ state }) => state === 'binding')
-    ? ['degraded', 'it is not listened on yet']
-    : undefined
+    if (bind.state === 'failed' && bind.isIdle !== true)
+      return `${bindText(bind.bind)} can’t be listened on: ${bind.error}`
+  return undefined
+}
+
+/** Of one with endpoints: VIPs at which they do not serve; undefined when all is well. */
+const vipTrouble = ({ vips, listener }: PortParts): Reasoned | undefined => {
+  const missing = vips.filter(({ capture }) => capture === 'not captured')
+  const [first] = missing
+  if (first !== undefined) {
+    const state = missing.length === vips.length ? 'failing' : 'degraded'
+    return [state, `${vipText(first.vip)} is not served: ${first.reason}`]
+  }
+  const binds = listener?.binds ?? []
+  const [closed] = binds
+  if (closed?.state === 'closed' && binds.every(({ state }) => state === 'closed'))
+    return ['failing', `clients are refused: ${closed.reason}`]
+  const binding = binds.filter(({ state }) => state === 'binding').length
+  if (binding === 0) return undefined
+  return [binding === binds.length ? 'failing' : 'degraded', 'it is not listened on yet']
 }
 
 /** What there is to know of its endpoints together. */
@@ -266,7 +304,7 @@ const endpointsCondition = (view: PortParts): EndpointsCondition => {
     if (state === 'cooling down') found.resting += count
     else if (state === 'drained') found.drained += count
     else if (state === 'unused') found.unused += count
-    else if (!isUsable(condition)) found.missing += count
+    else if (!isUsable(condition) && state !== 'terminating') found.missing += count
     if (state === 'unused' || state === 'ready' || state === 'terminating') continue
     const some = keys.slice(0, mostNamed - named.length)
     for (const key of some)
@@ -454,12 +492,8 @@ const runsOf = ({
 const isUsed = ({ active, failures, coolingDown, rttMs }: EndpointStats): boolean =>
   active > 0 || failures > 0 || coolingDown || rttMs !== undefined
 
-const sourceState = ({
-  ready,
-  serving,
-  terminating,
-}: Endpoint): EndpointStatus['state'] =>
-  ready ? 'ready' : serving && terminating ? 'terminating' : 'not ready'
+const sourceState = ({ ready, terminating }: Endpoint): EndpointStatus['state'] =>
+  ready ? 'ready' : terminating ? 'terminating' : 'not ready'
 
 type Holds = (endpoint: Endpoint) => boolean
 

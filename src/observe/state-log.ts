@@ -230,7 +230,7 @@ const eventOf = (object: string, problems: readonly Problem[]): ClusterEvent => 
 const everyMs = 10_000
 
 /**
- * Says that changes of the source were taken in, and how many: the first at once, and what
+ * Says that changes of the source were applied, and how many: the first at once, and what
  * comes in the seconds after it as one line. A cluster at work changes 100 times a second.
  */
 export class ChangeLog {
@@ -249,7 +249,7 @@ export class ChangeLog {
   /** A sync took in so many changed Services, and Services with changed endpoints. */
   taken({ services, endpoints }: ChangeCount): void {
     if (services + endpoints === 0) return
-    this.#log.debug({ services, endpoints }, 'changes taken in by one sync')
+    this.#log.debug({ services, endpoints }, 'one sync applied changes')
     this.#services += services
     this.#endpoints += endpoints
     this.#syncs += 1
@@ -276,7 +276,7 @@ export class ChangeLog {
     if (this.#syncs === 0) return
     this.#log.info(
       { services: this.#services, endpoints: this.#endpoints, syncs: this.#syncs },
-      'changes of the source were taken in',
+      'configuration synced',
     )
     this.#services = 0
     this.#endpoints = 0

@@ -1,18 +1,18 @@
 import { byId, el, setAttribute, setText } from './dom.ts'
 import { bytesForPeople, count, forPeople, lastReadText } from './format.ts'
-import { headlineOf, type StateCounts } from './service-words.ts'
+import { headlineOf, type ShownPort } from './service-words.ts'
 import type { Head, Tick } from './wire.ts'
 
 /** The sentence at the top, and when the source was read last. `lost`: why there is no news. */
 export const showHead = (
   head: Head,
   tick: Tick,
-  states: StateCounts,
+  ports: readonly ShownPort[],
   lost: string,
 ): void => {
   const { draining, unhealthy, about, source, problemCount } = head
   const overall = { draining, unhealthy, sourceError: source.error, problemCount }
-  const { parts, severity } = headlineOf(overall, states)
+  const { parts, severity } = headlineOf(overall, ports)
   const health = byId('health')
   const isTrouble = lost !== '' || severity >= 3
   setText(health, lost === '' ? parts.join(' · ') : lost)

@@ -3,7 +3,6 @@ import { byId, setText } from './dom.ts'
 import { count } from './format.ts'
 import { showHead, showProblems, showProcess } from './head.ts'
 import { OpenedService } from './opened-service.ts'
-import { countStates } from './service-words.ts'
 import { type Row, Store } from './store.ts'
 import { followStream } from './stream.ts'
 import { ServiceTable } from './table.ts'
@@ -60,7 +59,7 @@ const table = new ServiceTable(byId('scroller'), {
 const render = (): void => {
   const { head, tick, looks } = store
   if (head === undefined || tick === undefined || document.hidden) return
-  showHead(head, tick, countStates(store.rows), lost)
+  showHead(head, tick, store.rows, lost)
   showProcess(tick)
   const wanted = filter.value.trim().toLowerCase()
   const found = store.rows.filter(({ searchable }) => searchable.includes(wanted))

@@ -337,8 +337,7 @@ const factsOf = (service: ServiceStatus): readonly (readonly [string, string])[]
 
 const countedText = (service: ServiceStatus, causes: readonly string[]): string => {
   const { accepted, failed, retries, bytesToBackend, bytesToClient } = service
-  if (accepted === null)
-    return 'not counted: the kernel carries these connections, not Usher'
+  if (accepted === null) return 'not counted: no relay of Usher carries these connections'
   const why = causes.length === 0 ? '' : ` (${causes.join(', ')})`
   return (
     `${accepted} accepted, ${figureText(failed)} failed${why}, ${figureText(retries)} retries, ` +

@@ -5,12 +5,13 @@ import type { Style } from './column.ts'
 /** States of a Service, and how soon to look: 3 clients suffer, 2 they may soon, 1 worth knowing, 0 all is well. */
 export const serviceStates = {
   ok: 0,
-  /** Clients are served; an endpoint is down, not ready or cooling down, or a VIP is not served. */
+  /** Clients are served; an endpoint is down, not ready or cooling down, or one of several VIPs is not served. */
   degraded: 2,
-  /** Clients fail now: a VIP can't be listened on, all endpoints cool down, or the last client got none. */
+  /** Clients fail now: a VIP can't be listened on, none is served, all endpoints cool down, the last client got none or clients wait for one. */
   failing: 3,
   /** There are endpoints, and none is up; those that are down by their check may be tried all the same. */
   down: 3,
+  /** Or none for this node, by policy or hints. */
   'no endpoints': 1,
   /** By order: new clients wait. */
   paused: 2,
@@ -26,6 +27,24 @@ export const severityStyle = (severity: number): Style | undefined =>
 
 /** How many Services are in each state. */
 export type StateCounts = ReadonlyMap<ServiceState, number>
+
+interface Stated {
+  readonly servicePort: string
+  readonly state?: ServiceState | undefined
+}
+
+/** Of the ports and IP families of each Service the worst. */
+const worstOf = (ports: Iterable<Stated>): readonly Stated[] => {
+  const worst = new Map<string, Stated>()
+  for (const port of ports) {
+    const { servicePort, state = 'ok' } = port
+    const service = isOfService(port) ? servicePort.replace(/:[^/]*$/, '') : servicePort
+    const before = worst.get(service)?.state
+    if (before === undefined || serviceStates[state] > serviceStates[before])
+      worst.set(service, { servicePort: service, state })
+  }
+  return [...worst.values()]
+}
 
 export const countStates = (
   ports: Iterable<{ readonly state?: ServiceState | undefined }>,
@@ -54,19 +73,21 @@ export interface Headline {
 }
 
 /** What there is to know at a glance; what is worst comes first after how Usher itself is. */
-export const headlineOf = (overall: Overall, states: StateCounts): Headline => {
+export const headlineOf = (overall: Overall, ports: Iterable<Stated>): Headline => {
   const { draining, unhealthy, sourceError, problemCount } = overall
+  const services = worstOf(ports)
+  const noun = services.every(one => !isOfService(one)) ? 'route' : 'Service'
   const found: (readonly [severity: number, text: string])[] = []
   if (unhealthy.length > 0) found.push([3, `is not healthy: ${unhealthy.join('; ')}`])
   else if (draining) found.push([2, 'drains: it waits for open connections to end'])
   else found.push([0, 'runs'])
   if (sourceError !== '') found.push([2, 'the source can’t be read'])
-  const bad = [...states].filter(([state]) => serviceStates[state] > 0)
+  const bad = [...countStates(services)].filter(([state]) => serviceStates[state] > 0)
   bad.sort(([a], [b]) => serviceStates[b] - serviceStates[a] || (a < b ? -1 : 1))
   for (const [i, [state, number]] of bad.entries()) {
-    const services = i > 0 ? '' : number === 1 ? ' Service' : ' Services'
+    const what = i > 0 ? '' : ` ${noun}${number === 1 ? '' : 's'}`
     const how = state === 'no endpoints' ? 'without endpoints' : state
-    found.push([serviceStates[state], `${number}${services} ${how}`])
+    found.push([serviceStates[state], `${number}${what} ${how}`])
   }
   if (problemCount > 0)
     found.push([2, problemCount === 1 ? '1 problem' : `${problemCount} problems`])
@@ -189,7 +210,7 @@ export const endpointState = (
   if (drained !== null) return 'drained'
   if (check?.up === false) return 'down'
   if (state === 'not ready') return state
-  if (!eligible) return 'unused'
+  if (!eligible) return state === 'terminating' ? state : 'unused'
   return resting ? 'cooling down' : state
 }
 

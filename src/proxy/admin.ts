@@ -31,7 +31,7 @@ import {
   type StatusQuery,
   writeStatus,
 } from '../observe/status-document.ts'
-import { type ChecksOf, portViewsInTurn } from '../observe/port-view.ts'
+import { type ChecksOf, statesInTurn } from '../observe/port-view.ts'
 import type { SyncMetrics } from '../observe/sync-metrics.ts'
 import type { RelayStats } from '../relay/relay.ts'
 import type { Source } from '../source/source.ts'
@@ -188,7 +188,7 @@ const metricsOf = (
         snapshots: reconciler.snapshots(),
         checksOf: checksOf(deps),
       }),
-      ...bindMetrics(stateTable, await portViewsInTurn(statusWith(stats ?? nothing))),
+      ...bindMetrics(stateTable, await statesInTurn(statusWith(stats ?? nothing))),
       ...bindMetrics(probeTable, probes),
       ...bindMetrics(
         sourceTable,

@@ -78,6 +78,11 @@ export class Dial<B extends Backend, Connection> {
     return this.#hold !== undefined || this.#wait?.since !== undefined
   }
 
+  /** Undefined while its plan is not over, though its client waits. */
+  get #held(): Hold | undefined {
+    return this.#hold?.firstAttempt === undefined ? undefined : this.#hold
+  }
+
   start(): void {
     if (this.#service.paused || this.#hasHadRound) return this.#giveUp()
     // First come, first served.
@@ -95,7 +100,7 @@ export class Dial<B extends Backend, Connection> {
 
   /** The time of a step is over. */
   timer(): void {
-    const hold = this.#hold
+    const hold = this.#held
     if (this.#wait?.since !== undefined) {
       this.#wait.forgetFailed()
       return this.#waitInQueue(this.#wait)
@@ -109,7 +114,8 @@ export class Dial<B extends Backend, Connection> {
 
   /** The client has ended its side: one that is held and has said nothing does not wait. */
   clientEnded(): void {
-    if (this.isHeld && this.#dialler.hasLeft(this.connection)) this.clientLeft()
+    const waits = this.#held !== undefined || this.#wait?.since !== undefined
+    if (waits && this.#dialler.hasLeft(this.connection)) this.clientLeft()
   }
 
   #leave(failed: ReadonlySet<string>): boolean {
@@ -330,7 +336,6 @@ export class Dial<B extends Backend, Connection> {
 
   #giveUpQueue(detail: string): void {
     this.#finish('cancelled')
-    this.#service.counters.clientServed(false, this.#dialler.now())
     this.#dialler.gaveUp(this.connection, 'sQ', detail)
   }
 
@@ -346,7 +351,6 @@ export class Dial<B extends Backend, Connection> {
       ? 'paused'
       : this.#lastError || unservedDetail(this.#left)
     const detail = this.#isOneTooMany ? `too many clients wait; ${failure}` : failure
-    this.#service.counters.clientServed(false, this.#dialler.now())
     this.#dialler.gaveUp(this.connection, cause, detail)
   }
 

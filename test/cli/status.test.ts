@@ -176,7 +176,11 @@ default/web:http TCP IPv4  degraded: 127.0.0.1:9002 not ready
 
 t.test('the headline says what is worst, and how bad it is', async t => {
   const lineOf = (states: readonly ServicePortStatus['state'][], some = {}) => {
-    const servicePorts = states.map(state => ({ ...web, state }))
+    const servicePorts = states.map((state, i) => ({
+      ...web,
+      servicePort: `default/web-${i}:http`,
+      state,
+    }))
     const [, line = ''] = textOf({ ...good, servicePorts, ...some }, true).split('\n')
     return line.replace(/^\S+ +/, '')
   }
@@ -187,6 +191,10 @@ t.test('the headline says what is worst, and how bad it is', async t => {
     lineOf(['degraded', 'no endpoints', 'failing', 'no endpoints', 'down']),
     `${red}runs, 1 Service down, 1 failing, 1 degraded, 2 without endpoints`,
   )
+  const twice = ['http', 'https'].map(
+    port => ({ ...web, servicePort: `default/web:${port}`, state: 'down' }) as const,
+  )
+  t.match(lineOf([], { servicePorts: twice }), 'runs, 1 Service down')
   const { problems } = bad
   t.match(lineOf(['ok'], { problems }), `${yellow}runs, 1 problem`)
   const source = { ...good.source, error: 'away' }
@@ -309,10 +317,7 @@ t.test('an endpoint says why it is not used, or by whom it is', async t => {
   const cases: [Partial<EndpointStatus>, text: string][] = [
     [{}, 'ready'],
     [{ eligible: false, clients: 'none' }, 'ready, unused by policy or hints'],
-    [
-      { eligible: false, clients: 'none', state: 'terminating' },
-      'terminating, unused by policy or hints',
-    ],
+    [{ eligible: false, clients: 'none', state: 'terminating' }, 'terminating, unused'],
     [unused, 'not ready, unused'],
     [{ clients: 'internal' }, 'ready for ClusterIP clients'],
     [
@@ -567,7 +572,10 @@ t.test(
     const titlesOf = (out: string) => out.match(/^default\/web-\d+/gm)
     const { out } = await ask(address)
     t.strictSame(titlesOf(out), ['default/web-7', 'default/web-70'])
-    t.match(out, '\n98 ServicePorts more: usher status NAME, or usher status --all\n')
+    t.match(
+      out,
+      '\n98 ServicePorts more (98 ok): usher status NAME, or usher status --all\n',
+    )
     t.match(out, '100 ServicePorts, 98 ok, 2 degraded, 300 active, 0 problems\n')
     const named = await ask(address, false, 3000, { service: ['default/web-3'] })
     t.strictSame(titlesOf(named.out), ['default/web-3'])

@@ -228,6 +228,9 @@ t.test('each value gets where it belongs', { skip }, async t => {
       replaceKubeProxy: true,
       tolerations: [],
       podAnnotations: { 'example.com/owner': 'net' },
+      podLabels: { team: 'net' },
+      affinity: { nodeAffinity: {} },
+      updateStrategy: { type: 'OnDelete', rollingUpdate: null },
       podMonitor: { enabled: true, labels: { release: 'prometheus' } },
     },
     'edge',
@@ -249,8 +252,12 @@ t.test('each value gets where it belongs', { skip }, async t => {
     nodeSelector: { 'kubernetes.io/os': 'linux', 'node-proxy': 'usher', pool: 'a' },
     tolerations: [],
   })
-  const { annotations } = built.the('DaemonSet').spec.template.metadata
+  const { spec } = built.the('DaemonSet')
+  const { annotations, labels } = spec.template.metadata
   t.match(annotations, { 'example.com/owner': 'net' })
+  t.match(labels, { team: 'net', 'app.kubernetes.io/name': 'usher' })
+  t.strictSame(built.pod['affinity'], { nodeAffinity: {} })
+  t.strictSame(spec.updateStrategy, { type: 'OnDelete' })
   t.match(built.the('PodMonitor').metadata.labels, { release: 'prometheus' })
   const bare = await render({ nodeSelector: null, tolerations: null, resources: null })
   t.strictSame(bare.pod.nodeSelector, {}, 'null takes a default away')

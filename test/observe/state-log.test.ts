@@ -279,10 +279,10 @@ t.test('changes of the source', async t => {
     changes.taken({ services: 2, endpoints: 0 })
     changes.close()
     t.strictSame(messages(), [
-      'debug: changes taken in by one sync',
-      'info: changes of the source were taken in',
-      'debug: changes taken in by one sync',
-      'info: changes of the source were taken in',
+      'debug: one sync applied changes',
+      'info: configuration synced',
+      'debug: one sync applied changes',
+      'info: configuration synced',
     ])
     t.equal(clock.waiting, 0)
   })

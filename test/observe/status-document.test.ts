@@ -61,7 +61,7 @@ const listener = (some: Partial<ListenerStats> = {}): ListenerStats => ({
     active: 2,
     dialAttempts: 12,
     dialRetries: 3,
-    held: 5,
+    held: 0,
     holdRefused: 6,
     queued: 7,
     failed: { SC: 1, KD: 4, CC: 3, PR: 0 },
@@ -182,7 +182,7 @@ t.test('a document joins snapshot, placement and listener', async t => {
       failed: 5,
       failedBy: { SC: 1, KD: 4 },
       retries: 3,
-      held: 5,
+      held: 0,
       holdRefused: 6,
       queued: 7,
       bytesToBackend: 100,
@@ -216,7 +216,7 @@ t.test('endpoints have their condition and what the relay knows of them', async 
     [
       ['10.0.0.1:8080', 'ready', true, 'all', 3, 9, true, null, null, 1, null],
       ['10.0.0.2:8080', 'terminating', false, 'none', 0, 0, false, null, null, 1, null],
-      ['10.0.0.3:8080', 'not ready', false, 'none', 0, 0, false, null, null, 1, null],
+      ['10.0.0.3:8080', 'terminating', false, 'none', 0, 0, false, null, null, 1, null],
       ['10.0.0.4:8080', 'not ready', false, 'none', 0, 0, false, null, null, 1, null],
     ],
   )
@@ -335,9 +335,17 @@ t.test('a ServicePort has one state, and the reason for it', async t => {
   const [first, second] = ['10.0.0.1:8080', '10.0.0.2:8080'] as const
   const order = { name: 'default/web:http', since: 1000, until: undefined }
   const pause = { ...order, kind: 'pause', endpoint: '', reset: false } as const
-  const none = [
-    placement({ vips: [{ vip, capture: 'not captured', binds: [], reason: 'x' }] }),
-  ]
+  const noneVips = [{ vip, capture: 'not captured', binds: [], reason: 'x' }] as const
+  const none = [placement({ vips: noneVips })]
+  const other = { ...bind, port: 81 }
+  const idle = { ...failed(bind), isIdle: true } as BindState
+  const waiting = { ...listener().counters, held: 3 }
+  const leaving = endpoint('10.0.0.3', { ready: false, terminating: true })
+  const closed = (at: Bind): BindState => ({
+    bind: at,
+    state: 'closed',
+    reason: 'it leads back here',
+  })
   const down =
     (...keys: readonly string[]): StatusInput['checksOf'] =>
     () =>
@@ -369,12 +377,39 @@ t.test('a ServicePort has one state, and the reason for it', async t => {
     [
       served,
       { listeners: [listener({ binds: [binding(bind)] })] },
+      'failing',
+      'it is not listened on yet',
+      2,
+    ],
+    [
+      served,
+      {
+        listeners: [
+          listener({ binds: [binding(bind), { bind: other, state: 'listening' }] }),
+        ],
+      },
       'degraded',
       'it is not listened on yet',
       2,
     ],
-    [served, { placements: none }, 'degraded', '127.96.0.10:80 is not served: x', 2],
+    [served, { placements: none }, 'failing', '127.96.0.10:80 is not served: x', 2],
+    [
+      served,
+      { placements: [placement({ vips: [...noneVips, ...placement().vips] })] },
+      'degraded',
+      '127.96.0.10:80 is not served: x',
+      2,
+    ],
     [{}, { placements: none }, 'no endpoints', '', 0],
+    [
+      served,
+      { listeners: [listener({ binds: [closed(bind)] })] },
+      'failing',
+      'clients are refused: it leads back here',
+      2,
+    ],
+    [{}, { listeners: [listener({ binds: [closed(bind)] })] }, 'no endpoints', '', 0],
+    [served, { listeners: [listener({ binds: [idle] })] }, 'ok', '', 2],
     [served, { orders: [pause] }, 'paused', 'by order: new clients wait', 2],
     [{ ...served, protocol: 'UDP' }, { orders: [pause] }, 'ok', '', 2],
     [served, { orders: [drainOf(first)] }, 'draining', `${first} drained by order`, 1],
@@ -401,9 +436,16 @@ t.test('a ServicePort has one state, and the reason for it', async t => {
     ],
     [
       served,
+      { listeners: [listener({ counters: waiting })] },
+      'failing',
+      '3 clients without an endpoint',
+      2,
+    ],
+    [
+      served,
       { listeners: [listener({ failing: true })] },
       'failing',
-      'the last client was not served: ECONNREFUSED',
+      'the last client got no endpoint',
       2,
     ],
     [
@@ -434,7 +476,14 @@ t.test('a ServicePort has one state, and the reason for it', async t => {
       '1 unused by policy or hints',
       1,
     ],
-    [{ ...with2, internal: drop }, {}, 'down', '2 unused by policy or hints', 0],
+    [{ ...with2, internal: drop }, {}, 'no endpoints', '2 unused by policy or hints', 0],
+    [
+      { ...served, endpoints: [one, two, leaving], internal: forward(one, two) },
+      {},
+      'ok',
+      '',
+      2,
+    ],
     // The kernel modes count nothing.
     [served, { listeners: [] }, 'ok', '', 2],
   ]

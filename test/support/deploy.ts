@@ -78,6 +78,7 @@ export interface KubeObject {
   readonly spec: {
     readonly selector: { readonly matchLabels: Readonly<Record<string, string>> }
     readonly template: { readonly metadata: KubeMeta; readonly spec: PodSpec }
+    readonly updateStrategy?: unknown
   }
 }
 

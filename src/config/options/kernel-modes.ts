@@ -123,7 +123,7 @@ export const conntrack = group('As kube-proxy has them', node, {
   'conntrack-max': {
     type: int32(0),
     default: '0',
-    help: 'The same limit whatever the cores, as before kube-proxy 1.17; 0 goes by the other two.',
+    help: 'The same limit whatever the number of cores, as before kube-proxy 1.17; 0: the other two flags decide.',
   },
   'conntrack-tcp-timeout-established': {
     type: goSpan,

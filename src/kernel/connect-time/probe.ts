@@ -112,7 +112,7 @@ const variants = [
 ] as const
 
 const keptMounts =
-  'before Linux 6.6, where the distribution has not mended it, mounts by a VIP (NFS, CIFS, Ceph) stay at their first endpoint'
+  'before Linux 6.6, unless the distribution has the fix, mounts by a VIP (NFS, CIFS, Ceph) stay at their first endpoint'
 /** An older kernel keeps the endpoint in place of what it was to connect to (cilium#21541). */
 export const mountsText = (version: string): readonly string[] =>
   /^([1-5]|6\.[0-5])\./.test(version) ? [keptMounts] : []

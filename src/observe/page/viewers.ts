@@ -295,7 +295,7 @@ const healthSentence = (input: StatusInput, now: number): string => {
   const { draining, unhealthy, about: rest, source, problemCount } = pageHead(input)
   const { name, lastGoodAt } = input.source
   const overall = { draining, unhealthy, sourceError: source.error, problemCount }
-  const { parts } = headlineOf(overall, new Map())
+  const { parts } = headlineOf(overall, [])
   return `${parts.join(' · ')}. ${rest}; ${lastReadText(name, lastGoodAt, now)}.`
 }
 

@@ -41,7 +41,7 @@ export const undrain: Handler<'undrain'> = (deps, request) =>
   })
 
 export const weight: Handler<'weight'> = async (deps, request) => {
-  needsUserspace(deps, 'none goes by a weight that is given here')
+  needsUserspace(deps, 'weights are for the relay alone')
   const { orders } = deps
   const named = endpointsOf(deps, request)
   const isOf = ({ name, key, endpoint }: NamedEndpoint): number =>

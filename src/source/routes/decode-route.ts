@@ -255,7 +255,7 @@ const addressFaults = (raw: object, given: (name: string) => boolean): ShapeFaul
 const needsAddress = (name: string): ShapeFault => ({
   path: [name],
   message:
-    'goes by the address of a client, and clients of a unix socket have none; leave it out, or listen on tcp://',
+    'needs the address of a client, and clients of a unix socket have none; leave it out, or listen on tcp://',
 })
 
 const notAPath = (name: string): ShapeFault => ({

@@ -147,6 +147,10 @@ export class Ending {
   /** No endpoint could be connected to. */
   gaveUp(connection: Connection, cause: Cause, detail: string): void {
     if (!this.#earlyCloses.restore(connection)) {
+      const { service } = connection
+      // One that is paused fails by order.
+      if (cause !== 'CC' && !service.paused)
+        service.counters.clientServed(false, this.#env.loop.now)
       return this.kill(connection, cause, detail)
     }
     if (connection.backend.has(flag.ended)) this.passEnd(connection.backend)
