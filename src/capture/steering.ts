@@ -1,7 +1,13 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { KernelSettings, KernelSync, Proxier } from '../kernel/proxier.ts'
 import type { Probe } from '../kernel/probe.ts'
-import type { Problem, ServicePort, Snapshot, Target } from '../model/snapshot.ts'
+import type {
+  Endpoint,
+  Problem,
+  ServicePort,
+  Snapshot,
+  Target,
+} from '../model/snapshot.ts'
 import type { IpFamily } from '../util/ip.ts'
 import { KeyedList } from '../util/keyed-list.ts'
 import type { Placement } from './capture.ts'
@@ -26,14 +32,12 @@ export class SteeredPorts {
   }
 }
 
-/** Without VIPs that have no proxy port; undefined where none has. */
+/** Without VIPs that have no proxy port; undefined where none has. Thousands of them share what they can. */
 export const steeredPort = ({
   servicePort,
   vips: placed,
 }: Pick<Placement, 'servicePort' | 'vips'>): ServicePort | undefined => {
-  const led = placed.flatMap(({ vip, binds: [to] }) =>
-    to === undefined ? [] : { vip, to },
-  )
+  const led = placed.filter(({ binds }) => binds.length > 0)
   if (led.length === 0) return undefined
   return {
     key: servicePort.key,
@@ -47,17 +51,23 @@ export const steeredPort = ({
     externalTrafficPolicy: servicePort.externalTrafficPolicy,
     sourceRanges: servicePort.sourceRanges,
     vips: led.map(({ vip }) => vip),
-    steeredTo: led.map(({ to: { address, port } }) => ({ address, port })),
-    internal: withoutEndpoints(servicePort.internal),
-    external: withoutEndpoints(servicePort.external),
-    externalFromNode: withoutEndpoints(servicePort.externalFromNode),
+    steeredTo: led.flatMap(({ binds }) => binds.slice(0, 1)),
+    internal: targets[servicePort.internal.verdict],
+    external: targets[servicePort.external.verdict],
+    externalFromNode: targets[servicePort.externalFromNode.verdict],
     affinityMs: 0,
-    endpoints: [],
-    reachable: [],
+    endpoints: none,
+    reachable: none,
   }
 }
 
-const withoutEndpoints = ({ verdict }: Target): Target => ({ verdict, endpoints: [] })
+const none: readonly Endpoint[] = []
+
+const targets: Readonly<Record<Target['verdict'], Target>> = {
+  forward: { verdict: 'forward', endpoints: none },
+  reject: { verdict: 'reject', endpoints: none },
+  drop: { verdict: 'drop', endpoints: none },
+}
 
 /** A way to write rules that steer VIPs to the relay. */
 export interface SteeringKind {

@@ -109,8 +109,9 @@ const toEndpoints = (
 const toRelay =
   ({ internal, external, externalFromNode, steeredTo = [] }: ServicePort): Destinations =>
   ({ kind }, at) => {
-    const targets = kind === 'ClusterIP' ? [internal] : [external, externalFromNode]
-    const isLed = targets.some(({ verdict }) => verdict === 'forward')
+    const [all, near] =
+      kind === 'ClusterIP' ? [internal, internal] : [external, externalFromNode]
+    const isLed = all.verdict === 'forward' || near.verdict === 'forward'
     return { to: isLed ? steeredTo.slice(at, at + 1) : [], clients: undefined }
   }
 

@@ -20,7 +20,7 @@ export const compile = (servicePort: ServicePort, context: Context): Compiled =>
   const { vips, steeredTo } = servicePort
   for (const [at, vip] of vips.entries())
     compileVip(servicePort, vip, steeredTo?.[at], context, compiled)
-  compiled.shared.push(...hairpins(servicePort, context))
+  if (steeredTo === undefined) compiled.shared.push(...hairpins(servicePort, context))
   return compiled
 }
 
@@ -55,14 +55,43 @@ const compileVip = (
   context: Context,
   into: Filled,
 ): void => {
-  const { internal, external, externalFromNode, externalTrafficPolicy } = servicePort
   const { kind, address, port } = vip
   // On one address alone, loopback's, it is a VIP like any other.
   const isNodePort = kind === 'NodePort' && isWildcard(address)
-  const dialled = { kind: isNodePort ? 'node-port' : 'vip', address, port } as const
-  const sets = names[dialled.kind]
+  const dialled = isNodePort ? 'node-port' : 'vip'
   const ofProtocol = `${protocolNumber[servicePort.protocol]} . ${port}`
   const key = isNodePort ? ofProtocol : `${address} . ${ofProtocol}`
+  if (relay === undefined)
+    leadToEndpoints(
+      servicePort,
+      vip,
+      { kind: dialled, address, port, key },
+      context,
+      into,
+    )
+  else leadToRelay(servicePort, kind, relay, names[dialled], key, into)
+  const isInside = kind === 'ClusterIP'
+  const { verdict } = isInside ? servicePort.internal : servicePort.external
+  // Looked up after the address is changed: who was led somewhere by then is not kept out.
+  if (verdict !== 'forward')
+    into.elements.push({
+      set: names[dialled].none,
+      key,
+      value: verdict === 'reject' ? 'goto refuse' : 'drop',
+    })
+  if (isInside) into.shared.push({ set: 'cluster-ips', key: address, value: '' })
+  if (kind === 'LoadBalancerIP') guard(servicePort, key, context, into)
+}
+
+const leadToEndpoints = (
+  servicePort: ServicePort,
+  { kind }: Vip,
+  dialled: Dialled & { readonly key: string },
+  context: Context,
+  into: Filled,
+): void => {
+  const { internal, external, externalFromNode, externalTrafficPolicy } = servicePort
+  const sets = names[dialled.kind]
   const lead = (set: string, role: Role, { verdict, endpoints }: Target): void => {
     if (verdict !== 'forward') return
     const { chain, parts, elements } = pick(
@@ -73,34 +102,28 @@ const compileVip = (
       context,
     )
     into.parts.push(...parts)
-    into.elements.push(...elements, { set, key, value: `goto ${chain}` })
+    into.elements.push(...elements, { set, key: dialled.key, value: `goto ${chain}` })
   }
-  const isInside = kind === 'ClusterIP'
-  const isLocal = !isInside && externalTrafficPolicy === 'Local'
-  const target = isInside ? internal : external
-  if (relay !== undefined) {
-    const value = `${relay.address} . ${relay.port}`
-    if (target.verdict === 'forward')
-      into.elements.push({ set: sets.relayed, key, value })
-    else if (!isInside && externalFromNode.verdict === 'forward')
-      into.elements.push({ set: sets.relayedFromNode, key, value })
-  } else {
-    lead(
-      sets.all,
-      isInside ? 'cluster-ip' : isLocal ? 'external-local' : 'external',
-      target,
-    )
-    if (isLocal) lead(sets.fromNode, 'from-node', externalFromNode)
-  }
-  // Looked up after the address is changed: who was led somewhere by then is not kept out.
-  if (target.verdict !== 'forward')
-    into.elements.push({
-      set: sets.none,
-      key,
-      value: target.verdict === 'reject' ? 'goto refuse' : 'drop',
-    })
-  if (isInside) into.shared.push({ set: 'cluster-ips', key: address, value: '' })
-  if (kind === 'LoadBalancerIP') guard(servicePort, key, context, into)
+  if (kind === 'ClusterIP') return lead(sets.all, 'cluster-ip', internal)
+  const isLocal = externalTrafficPolicy === 'Local'
+  lead(sets.all, isLocal ? 'external-local' : 'external', external)
+  if (isLocal) lead(sets.fromNode, 'from-node', externalFromNode)
+}
+
+/** All clients, or those of the node alone; which endpoint they get is for the relay to say. */
+const leadToRelay = (
+  { internal, external, externalFromNode }: ServicePort,
+  kind: Vip['kind'],
+  { address, port }: AddressPort,
+  { relayed, relayedFromNode }: (typeof names)[keyof typeof names],
+  key: string,
+  { elements }: Filled,
+): void => {
+  const [all, near] =
+    kind === 'ClusterIP' ? [internal, internal] : [external, externalFromNode]
+  const value = `${address} . ${port}`
+  if (all.verdict === 'forward') elements.push({ set: relayed, key, value })
+  else if (near.verdict === 'forward') elements.push({ set: relayedFromNode, key, value })
 }
 
 /** loadBalancerSourceRanges. */
@@ -118,10 +141,10 @@ const guard = (
 
 /** What comes back to its sender has to be answered through this node. */
 const hairpins = (
-  { protocol, reachable, steeredTo }: ServicePort,
+  { protocol, reachable }: ServicePort,
   { isHere }: Context,
 ): readonly Element[] =>
-  (steeredTo === undefined ? reachable : [])
+  reachable
     .filter(({ nodeName }) => isHere(nodeName))
     .map(({ address, port }) => ({
       set: 'hairpin-connections',

@@ -34,9 +34,10 @@ const loopback = { IPv4: '127.0.0.1', IPv6: '::1' } as const
 /** Load-balancer IPs have a port of their own, as their clients may be other ones. */
 const sidesOf = (one: ServicePort): readonly ServicePort[] => {
   const address = proxyAddressOf[one.family]
-  const port = 40_000 + one.serviceName.charCodeAt(0)
+  const proxyPort = 40_000 + one.serviceName.charCodeAt(0)
   const at = (vip: Vip) => {
-    const bind = { address, port: vip.kind === 'LoadBalancerIP' ? port + 1000 : port }
+    const isApart = vip.kind === 'LoadBalancerIP'
+    const bind = { address, port: isApart ? proxyPort + 1000 : proxyPort }
     return { vip, capture: 'nftables', binds: [bind], reason: '' } as const
   }
   const onLoopback = {
