@@ -29,7 +29,7 @@ const keyOf = ({ address = '*', protocol, port }: SteeredVip): string =>
   `${address} ${protocol} ${port}`
 
 /** A ServicePort with this VIP alone. */
-const steeredOf = (vip: SteeredVip): ServicePort => {
+export const steeredOf = (vip: SteeredVip): ServicePort => {
   const { name, family, kind, protocol, port, to, outside, fromNode } = vip
   const { address = wildcardOf(family), allowedClients } = vip
   const target = (verdict: Target['verdict']): Target => ({ verdict, endpoints: [] })

@@ -1,8 +1,17 @@
 import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
+import { guardedNftables, removeGuards } from '../../../src/capture/nftables.ts'
+import {
+  nftablesKind,
+  servicesMonitor,
+} from '../../../src/kernel/nftables/nftables-kind.ts'
+import { plainSettings } from '../../../src/kernel/proxier.ts'
 import { ToolError } from '../../../src/kernel/run-tool.ts'
+import type { ServicePort } from '../../../src/model/snapshot.ts'
+import { systemClock } from '../../../src/util/clock.ts'
 import { makeNetns } from '../../support/netns.ts'
 import { until } from '../../support/until.ts'
+import { steeredOf } from '../steered-table.ts'
 import { both, rule, settings, tablesIn } from './rules.ts'
 import { skip } from './skip.ts'
 
@@ -165,4 +174,77 @@ t.test('the table', async t => {
     t.match(reports, [/refuse/])
     t.ok(netns)
   })
+
+  t.test('nftables: an earlier version’s table led by itself', { skip }, async t => {
+    const { netns, nft, table } = await withTable()
+    const earlier = `table ip usher {
+  map vips { type ipv4_addr . inet_proto . inet_service : ipv4_addr . inet_service; }
+  chain hold { }
+  chain nat-prerouting { type nat hook prerouting priority -100; dnat ip to ip daddr . meta l4proto . th dport map @vips; }
+}
+`
+    await netns.run('nft', ['-f', '-'], { input: earlier })
+    await table.hold()
+    t.match(await nft('list chain ip usher hold'), /drop\n/, 'its clients wait')
+    await table.replace(many(2), settings('IPv4'))
+    t.notMatch(await nft('list table ip usher'), /nat-|vips/)
+    t.match(await nft('list chain ip usher hold'), /drop\n/, 'until all is written')
+    await table.release()
+    t.notMatch(await nft('list chain ip usher hold'), /drop\n/)
+    await netns.run('nft', ['delete', 'table', 'ip', 'usher'])
+    await netns.run('nft', ['-f', '-'], { input: earlier })
+    await table.remove()
+    t.equal(await nft('list ruleset'), '', 'and goes as what leads and guards does')
+  })
+
+  t.test(
+    'nftables: beside endpoints there is a guard once the relay serves',
+    { skip },
+    async t => {
+      const { netns, nft, spawnMonitor } = await withTable()
+      const { run } = netns
+      const observer = { restoreFailed: () => {}, failed: () => {} }
+      const monitor = servicesMonitor({ clock: systemClock, spawn: spawnMonitor })
+      const deps = { run, clock: systemClock, monitor, onBlind: () => {} }
+      const kind = nftablesKind({ ...deps, observer })
+      const proxier = guardedNftables(kind, deps).proxier('IPv4')
+      const one = steeredOf(rule('10.96.0.1', 80, 4001))
+      const sync = (...all: ServicePort[]) =>
+        proxier.sync(
+          {
+            family: 'IPv4',
+            servicePorts: new Map(all.map(each => [each.key, each])),
+            healthChecks: new Map(),
+          },
+          {
+            ...plainSettings,
+            ...(all.length > 0 && {
+              relay: { serves: 'beside endpoints', nodePods: [] },
+            }),
+          },
+        )
+      const tables = async () =>
+        (await nft('list tables')).trim().split('\n').toSorted().join()
+      await sync()
+      const reports: string[] = []
+      t.teardown(proxier.watch(what => void reports.push(what)))
+      t.equal(await tables(), 'table ip usher-services')
+      await nft('add table ip usher')
+      await nft('delete table ip usher')
+      t.same(await sync(one), { work: 'full' })
+      t.equal(await tables(), 'table ip usher,table ip usher-services')
+      t.same(await sync(one), { work: 'nothing' })
+      await setTimeout(3500)
+      t.same(reports, [], 'what went before it was written is no damage')
+      await nft('flush chain ip usher to-proxy')
+      await until('damage', () => reports.length > 0)
+      t.match(reports, [/ip usher(?: |:|$)/])
+      proxier.forget()
+      t.same(await sync(one), { work: 'full' })
+      t.match(await nft('list chain ip usher to-proxy'), /not sent to a Service/)
+      await removeGuards(run)
+      t.equal(await tables(), 'table ip usher-services', 'the mode goes on')
+      await removeGuards(run)
+    },
+  )
 })

@@ -63,6 +63,7 @@ export interface Seen {
   readonly calls: string[]
   readonly blind: string[]
   readonly monitors: ReturnType<SpawnMonitor>[]
+  readonly spawnMonitor: SpawnMonitor
 }
 
 /** Tables in a namespace, and what they did there. */
@@ -87,5 +88,5 @@ export const tablesIn = (netns: Netns): Seen => {
   const onBlind = (reason: string) => void blind.push(reason)
   const kind = nftablesSteering({ run, clock: systemClock, spawnMonitor, onBlind })
   const table = (family: IpFamily) => new SteeredTable(kind.rules(family), family)
-  return { table, inputs, calls, blind, monitors }
+  return { table, inputs, calls, blind, monitors, spawnMonitor }
 }
