@@ -299,17 +299,17 @@ const endpointsCondition = (view: PortParts): EndpointsCondition => {
   let more = 0
   for (const { keys, condition } of runsOf(view)) {
     const state = endpointState(condition)
-    const count = keys.length
-    if (isUsable(condition)) found.usable += count
-    if (state === 'cooling down') found.resting += count
-    else if (state === 'drained') found.drained += count
-    else if (state === 'unused') found.unused += count
-    else if (!isUsable(condition) && state !== 'terminating') found.missing += count
+    const many = keys.length
+    if (isUsable(condition)) found.usable += many
+    if (state === 'cooling down') found.resting += many
+    else if (state === 'drained') found.drained += many
+    else if (state === 'unused') found.unused += many
+    else if (!isUsable(condition) && state !== 'terminating') found.missing += many
     if (state === 'unused' || state === 'ready' || state === 'terminating') continue
     const some = keys.slice(0, mostNamed - named.length)
     for (const key of some)
       named.push([key, state, unusedReason(condition)].filter(Boolean).join(' '))
-    more += count - some.length
+    more += many - some.length
   }
   const reason = [
     ...named,

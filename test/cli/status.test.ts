@@ -191,9 +191,10 @@ t.test('the headline says what is worst, and how bad it is', async t => {
     lineOf(['degraded', 'no endpoints', 'failing', 'no endpoints', 'down']),
     `${red}runs, 1 Service down, 1 failing, 1 degraded, 2 without endpoints`,
   )
-  const twice = ['http', 'https'].map(
-    port => ({ ...web, servicePort: `default/web:${port}`, state: 'down' }) as const,
-  )
+  const twice: readonly ServicePortStatus[] = [
+    { ...web, servicePort: 'default/web:http', state: 'down' },
+    { ...web, servicePort: 'default/web:https', state: 'down' },
+  ]
   t.match(lineOf([], { servicePorts: twice }), 'runs, 1 Service down')
   const { problems } = bad
   t.match(lineOf(['ok'], { problems }), `${yellow}runs, 1 problem`)
