@@ -148,7 +148,7 @@ ${retries} > 0.1`,
     severity: 'info',
     for: '30m',
     expr: 'usher_problems > 0',
-    summary: 'Something that Services ask for cannot be honoured.',
+    summary: 'An Usher has configuration problems.',
     description:
       'Usher at {{ $labels.instance }} has {{ $value }} problems with Services or endpoints; /status names them.',
   },

@@ -157,5 +157,5 @@ export const nextOfRoutes = (path: string): string =>
   line('usher', 'sidecar', '--config', path)
 
 export const nextOfProblems = (paths: readonly string[]): readonly string[] => [
-  `fix the first problem, then ${line('usher', 'check', ...paths)}`,
+  `fix the problems above, then run: ${line('usher', 'check', ...paths)}`,
 ]

@@ -153,7 +153,7 @@ const kubernetesLog = (
         advice:
           'raise the idle timeout of what is before the API server above 10 minutes (600 s)',
       },
-      'something between here and the API server cuts watches; they end by themselves before that from now on',
+      'something between Usher and the API server cuts idle watches; from now on Usher ends them before that',
     ),
   fellBack: (resource, how) => log.info({ resource, how }, 'fell back'),
 })

@@ -75,7 +75,7 @@ const setOomScore = async (score: number, log: Log): Promise<void> => {
     await writeFile('/proc/self/oom_score_adj', String(score))
   } catch (error) {
     const reason = messageOf(error)
-    log.debug({ score, reason }, 'the OOM score stays as it is')
+    log.debug({ score, reason }, 'the OOM score could not be set')
   }
 }
 
@@ -158,7 +158,7 @@ const watchConfig = (
     unusable: reason =>
       log.error(
         { file: options.config, reason },
-        'the configuration file has changed and cannot be used; the old one stands',
+        'the configuration file has changed and cannot be used; the old configuration stays in force',
       ),
   })
 }

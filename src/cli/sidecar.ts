@@ -91,7 +91,7 @@ const routesOf = async (
     onUnusable: (file, reason) =>
       log.error(
         { file, reason },
-        'a file of clients has changed and cannot be used; the old one stands',
+        'a file of clients has changed and cannot be used; the old list stays in force',
       ),
   })
   const clash = clashText(route)
@@ -113,7 +113,7 @@ const routesOf = async (
       onUnusable: reason =>
         log.error(
           { file: config, reason },
-          'the file of routes has changed and cannot be used; the old one stands',
+          'the file of routes has changed and cannot be used; the old routes stay in force',
         ),
     })
   }
@@ -175,7 +175,7 @@ const exitWhenIdle = (
   }
   const timer = setInterval(() => {
     check().catch((err: unknown) =>
-      log.error({ err }, 'how many connections are open is not known'),
+      log.error({ err }, 'the number of open connections is not known'),
     )
   }, periodOf(idleMs))
   return () => clearInterval(timer)

@@ -23,10 +23,7 @@ export class ConnectTimeFigures implements ConnectTimeObserver {
 
   synced(seconds: number): void {
     if (this.syncs === 0 || this.#reported !== '')
-      this.#log.info(
-        { ms: Math.round(seconds * 1000) },
-        'processes of this node are led to endpoints as they connect',
-      )
+      this.#log.info({ ms: Math.round(seconds * 1000) }, 'connect-time steering is on')
     this.#reported = ''
     this.syncs += 1
     this.seconds += seconds
@@ -73,7 +70,7 @@ const each = (read: (count: LedCount) => number) =>
 export const connectTimeTable: Table<ConnectTimeReadings> = [
   gauge(
     'usher_connect_time_leads',
-    '1 while processes of this node are led to endpoints as they connect.',
+    '1 while connect-time steering is on.',
     ({ state }) => (state === 'leading' ? 1 : 0),
   ),
   counter(

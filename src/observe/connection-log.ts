@@ -163,7 +163,7 @@ export class ConnectionLog implements RelayObserver {
       this.hungWorkers.add(thread)
       this.#log.error(
         { worker: thread },
-        'a worker of the relay gives no sign of life: workers are ended, with all connections, and start again',
+        'a worker of the relay does not respond: all workers are restarted, and their connections are reset',
       )
     } else if (this.hungWorkers.delete(thread)) {
       this.#log.info({ worker: thread }, 'the worker has started again')

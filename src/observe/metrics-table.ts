@@ -307,7 +307,7 @@ export const sourceTable: Table<SourceReadings> = [
   ),
   gauge(
     'usher_problems',
-    'Objects, or parts of them, that cannot be honoured now; /status names them.',
+    'Configuration problems: objects, or parts of them, that have no effect now; /status names them.',
     ({ problems }) => problems,
   ),
 ]

@@ -92,7 +92,10 @@ export const noticesTo = (
   let isLogged = false
   const failed = (error: unknown): void => {
     if (!isLogged)
-      log.warn({ socket, why: messageOf(error) }, 'cannot tell the service manager')
+      log.warn(
+        { socket, why: messageOf(error) },
+        'the service manager could not be notified',
+      )
     isLogged = true
   }
   return (...lines) => (last = last.then(() => send(lines)).catch(failed))

@@ -27,7 +27,7 @@ export const kernelLog = (log: Log, mode: string): RuleLog & ProxierObserver => 
         ms: inMs(seconds),
         ...(rules && { rules: rules.filter.written + rules.nat.written }),
       }
-      log[level](fields, 'Services are in the kernel')
+      log[level](fields, 'the rules of Services are written')
     },
     repaired: (family, what, error) => repaired(what, error, family),
     restoreFailed: (family, work) => {
@@ -43,7 +43,11 @@ export const kernelLog = (log: Log, mode: string): RuleLog & ProxierObserver => 
       if (before === why) return
       failures.set(what, why)
       if (why === '') log.info({ mode, what }, 'this works again')
-      else log.warn({ mode, what, why }, 'this does not work, and is done without')
+      else
+        log.warn(
+          { mode, what, why },
+          'this does not work here, and Usher does without it',
+        )
     },
   }
 }

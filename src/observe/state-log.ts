@@ -159,8 +159,7 @@ export class ProblemLog {
         { count: news.length - mostLines },
         'more objects have problems; the status names them all',
       )
-    if (hadProblems && problems.length === 0)
-      this.#log.info({}, 'all objects are in order again')
+    if (hadProblems && problems.length === 0) this.#log.info({}, 'no problems are left')
   }
 }
 

@@ -34,11 +34,7 @@ export const showProblems = ({ problems, problemCount }: Head): void => {
   const section = byId('problems')
   section.hidden = problemCount === 0
   const more = problemCount - problems.length
-  const title = count(
-    problemCount,
-    'thing that cannot be honoured',
-    'things that cannot be honoured',
-  )
+  const title = count(problemCount, 'configuration problem')
   section.replaceChildren(
     el('h2', {}, title),
     el(

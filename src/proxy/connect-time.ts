@@ -70,7 +70,7 @@ export const createConnectTime = async (
     const now = await probeNow()
     detail = now.detail
     if (!now.usable) return [notUsable(detail)]
-    log.info({ detail }, 'connect-time steering works here by now')
+    log.info({ detail }, 'connect-time steering works now')
     await close('userspace')
     led = leading(deps, connectTime, now)
     Object.assign(part, led)
@@ -245,6 +245,6 @@ const lockOf = ({ clock, log, options: { version } }: ConnectTimeDeps): HostLock
     waiting: holder =>
       log.warn(
         { holder },
-        'another Usher leads clients as they connect; waiting for its end',
+        'another Usher steers connections on this node; waiting for it to end',
       ),
   })

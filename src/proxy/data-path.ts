@@ -160,7 +160,7 @@ const relayOf = async (
 }
 
 const logBlind = (log: Log, why: string): void =>
-  log.warn({ why }, 'for now a change of the rules by another program would go unnoticed')
+  log.warn({ why }, 'changes of the rules by other programs are not noticed for now')
 
 /** What proxy ports were in the last run, if anywhere it is remembered. */
 const portMemory = async (
@@ -174,7 +174,7 @@ const portMemory = async (
         directory: stateDir,
         clock,
         failed: why => {
-          if (why === '') log.info({ stateDir }, 'proxy ports are remembered again')
-          else log.warn({ stateDir, why }, 'the memory of proxy ports does not work')
+          if (why === '') log.info({ stateDir }, 'proxy ports are saved again')
+          else log.warn({ stateDir, why }, 'proxy ports cannot be saved')
         },
       })

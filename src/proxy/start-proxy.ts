@@ -165,13 +165,10 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
   const close = async (): Promise<void> => {
     await Promise.all([stop(), node.close?.()])
     await connectTime.close(traffic.mode.name).catch((err: unknown) => {
-      log.error(
-        { err },
-        'connect-time steering could not be removed; usher cleanup does it',
-      )
+      log.error({ err }, 'connect-time steering could not be removed; run usher cleanup')
     })
     await traffic.close().catch((err: unknown) => {
-      log.error({ err }, 'not everything could be removed; usher cleanup does it')
+      log.error({ err }, 'not everything could be removed; run usher cleanup')
     })
     await control.close()
     orders.close()

@@ -85,7 +85,7 @@ export const createTraffic = async (deps: TrafficDeps): Promise<Traffic> => {
       logFallback(log, change)
       fellBack(fallBackText(change))
     },
-    failed: err => log.warn({ err }, 'the mode that ran could not be ended in order'),
+    failed: err => log.warn({ err }, 'the previous mode could not be shut down cleanly'),
   })
   isRunning = true
   logMode(log, mode.choice)
@@ -246,7 +246,7 @@ export const choiceText = ({ mode, name, passedOver }: ModeChoice): string => {
 export const logFallback = (log: Log, { from, to, reason }: FallBack<ModeName>): void =>
   log.error(
     { from, to, why: reason },
-    `Using ${to} Proxier: the mode before no longer works`,
+    `Using ${to} Proxier: the previous mode no longer works`,
   )
 
 /** For an Event. */
@@ -257,7 +257,7 @@ const logCapture = (log: Log, { name, detail, passedOver }: CaptureChoice): void
   // Then clients of most Services are not served.
   log[name === 'listen' && passedOver.length > 0 ? 'warn' : 'info'](
     { capture: name, ...reasons(detail, passedOver) },
-    'how traffic for VIPs gets here',
+    'capture selected',
   )
 
 export const logRelay = (
@@ -275,7 +275,7 @@ export const logRelay = (
       ...reasons(detail, passedOver),
       ...(name === 'portable' && { lacks: portableLacks }),
     },
-    'what carries the bytes',
+    'relay selected',
   )
   if (ownProcess !== undefined && ownProcess.excess !== '')
     log.warn(
@@ -284,7 +284,7 @@ export const logRelay = (
     )
   const flags = name === 'portable' ? ignoredByPortable(limits, relayWorkers) : []
   if (flags.length > 0)
-    log.warn({ flags }, 'without effect: only the linux relay has them')
+    log.warn({ flags }, 'flags without effect: only the linux relay supports them')
 }
 
 /** Of what the linux relay does: Node's sockets have no SO_LINGER. */

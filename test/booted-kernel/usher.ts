@@ -52,7 +52,7 @@ export const runUsher = async (
   const log = await usher.said('"msg":"serving"')
   const { body } = await machine.node.get('127.0.0.1', metricsPort, '/proxyMode')
   const [, capture = ''] =
-    /"capture":"(\w+)".*how traffic for VIPs gets here/.exec(log) ?? []
+    /"capture":"(\w+)".*capture selected/.exec(log) ?? []
   return { log, mode: body, capture, end: usher.end }
 }
 

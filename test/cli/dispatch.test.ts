@@ -147,7 +147,7 @@ t.test('check names the file, document, object and field of a problem', async t 
     /^problem: .*a\.yaml document 2 \(Service default\/bad\): spec\.ports\[0\]/,
   )
   t.match(out, '1 file, 2 documents: 2 Services; 1 problem, 1 warning\n')
-  t.match(out, `\nnext: fix the first problem, then usher check ${dir}/a.yaml\n`)
+  t.match(out, `\nnext: fix the problems above, then run: usher check ${dir}/a.yaml\n`)
 })
 
 t.test('check finds a VIP that two Services claim', async t => {

@@ -100,7 +100,7 @@ t.test('a broken file leaves the last good state, and says where it broke', asyn
   await file.write(...web('web', port, b))
   await until('the mended file is used', async () => (await ask(port)).text === 'b')
   t.equal((await usher.status()).source.error, '')
-  await usher.logged('all objects are in order again')
+  await usher.logged('no problems are left')
 })
 
 t.test('SIGHUP reads the files again', async t => {

@@ -171,7 +171,7 @@ t.test('a changed configuration file ends it with 75, a broken one does not', as
   await write('')
   const usher = await startUsher(t, 'run', '--config', path, '--drain-timeout=1s')
   await write('iptables: {syncPeriod: -1s}')
-  await usher.logged(/cannot be used; the old one stands/)
+  await usher.logged(/cannot be used; the old configuration stays in force/)
   await write('iptables: {syncPeriod: 40s}')
   t.strictSame(await usher.exit, { code: 75, signal: null })
 })

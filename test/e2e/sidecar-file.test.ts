@@ -72,7 +72,7 @@ t.test('a changed file takes effect without a cut, and a bad one not at all', as
     `routes:\n${route('kept', kept, 'nonsense')}${route('kept', 0, toA)}`,
   )
   const reason = await usher.logged(
-    'the file of routes has changed and cannot be used; the old one stands',
+    'the file of routes has changed and cannot be used; the old routes stay in force',
     { file: path },
   )
   t.match(reason, {

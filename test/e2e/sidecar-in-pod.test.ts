@@ -208,9 +208,9 @@ t.test('there is no /quitquitquit unless it is asked for, and on loopback', asyn
 
 t.test('it has one worker unless told otherwise', { skip: linuxRelaySkip() }, async t => {
   const one = await sidecar(t)
-  t.match(await one.usher.logged('what carries the bytes'), { workers: 1 })
+  t.match(await one.usher.logged('relay selected'), { workers: 1 })
   const two = await sidecar(t, '--relay-workers=2')
-  t.match(await two.usher.logged('what carries the bytes'), { workers: 2 })
+  t.match(await two.usher.logged('relay selected'), { workers: 2 })
 })
 
 t.test('it is ready when it listens, whatever becomes of its backends', async t => {

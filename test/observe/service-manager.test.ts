@@ -108,7 +108,7 @@ t.test(
     await tell?.('READY=1')
     await tell?.('READY=1')
     t.strictSame(env, {}, 'what Usher starts does not find it')
-    t.strictSame(said, ['cannot tell the service manager'])
+    t.strictSame(said, ['the service manager could not be notified'])
   },
 )
 

@@ -66,7 +66,7 @@ t.test('one line says which relay it is, and why', async t => {
         lacks:
           'when it is killed, its connections end in order and not by a reset: a cut answer may look whole',
       },
-      'what carries the bytes',
+      'relay selected',
     ],
     [
       'info',
@@ -76,7 +76,7 @@ t.test('one line says which relay it is, and why', async t => {
         ownProcess: 'user 65532 with CAP_NET_BIND_SERVICE only',
         detail: 'as told',
       },
-      'what carries the bytes',
+      'relay selected',
     ],
   ])
 })
@@ -100,7 +100,7 @@ t.test('flags that the portable relay does not have are named', async t => {
         'tcp-user-timeout',
       ],
     },
-    'without effect: only the linux relay has them',
+    'flags without effect: only the linux relay supports them',
   ])
 })
 
@@ -127,7 +127,7 @@ t.test('privileges that should have gone are told', async t => {
   }
   logRelay(log, { ...portable, ownProcess }, optionsOf(sidecar()))
   t.match(said, [
-    ['info', { ownProcess: 'root with 2 capabilities' }, 'what carries the bytes'],
+    ['info', { ownProcess: 'root with 2 capabilities' }, 'relay selected'],
     ['warn', { why: 'setpriv is not installed' }, /privileges that it does not need/],
   ])
 })

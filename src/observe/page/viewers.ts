@@ -109,7 +109,10 @@ export class Viewers {
     const viewers = [...this.#open.values()].map(
       ({ client, since }) => `${client} for ${forPeople(now - since)}`,
     )
-    log.warn({ client: refused, viewers }, 'the live page has as many viewers as may be')
+    log.warn(
+      { client: refused, viewers },
+      'the live page has its maximum number of viewers',
+    )
   }
 
   #begin(): LiveSnapshot {

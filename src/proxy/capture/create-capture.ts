@@ -72,9 +72,10 @@ export const createCapture = (
       fellBack: change =>
         log.error(
           { ...change },
-          'another capture is used: the one before no longer works',
+          'another capture is used: the previous one no longer works',
         ),
-      failed: err => log.warn({ err }, 'the capture before could not be ended in order'),
+      failed: err =>
+        log.warn({ err }, 'the previous capture could not be shut down cleanly'),
     },
   )
 }
@@ -130,7 +131,10 @@ const alone = (
     clock,
     self: `usher ${options.version}, pid ${process.pid}`,
     waiting: holder =>
-      log.warn({ holder }, 'an Usher that captures traffic is here; waiting for its end'),
+      log.warn(
+        { holder },
+        'another Usher captures traffic on this node; waiting for it to end',
+      ),
   })
   const removeOthers = async (): Promise<readonly Problem[]> => {
     const object = `capture ${name}`
@@ -254,10 +258,10 @@ const rulesCapture = (
     nodePortCidrs,
     failed: why =>
       why === ''
-        ? log.info({}, 'stale UDP flows can be ended again')
+        ? log.info({}, 'stale UDP flows can be removed again')
         : log.warn(
             { why },
-            'stale UDP flows go on where they went: they cannot be ended',
+            'stale UDP flows keep their old endpoints: they cannot be removed',
           ),
   })
   const kept = new KeptAddresses({

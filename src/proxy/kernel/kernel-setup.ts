@@ -154,7 +154,7 @@ export const kernelSetup = (
         nodePortCidrs: facts.nodePortCidrsOfAnyNode,
       }),
     failed: (sysctl, value, why) =>
-      log[level]({ sysctl, value, why }, 'a setting of the kernel stays as it is'),
+      log[level]({ sysctl, value, why }, 'a kernel setting could not be changed'),
   })
 }
 

@@ -88,7 +88,10 @@ export const kernelStep = (
       clock,
       self: `usher ${deps.version}, pid ${process.pid}`,
       waiting: holder =>
-        log.warn({ holder }, 'an Usher that leads traffic is here; waiting for its end'),
+        log.warn(
+          { holder },
+          'another Usher leads traffic on this node; waiting for it to end',
+        ),
     })
   const kept = (): Partial<KeptObjects> => {
     const captures = hasRelay()
@@ -104,7 +107,7 @@ export const kernelStep = (
     name,
     probe: async () => {
       const slow = clock.setTimeout(
-        () => log.warn({ mode: name }, 'finding out whether this mode works takes long'),
+        () => log.warn({ mode: name }, 'the probe of this mode takes long'),
         slowMs,
       )
       return probeFamilies(family => kind.probe(family)).finally(() =>
