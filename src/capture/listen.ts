@@ -121,16 +121,19 @@ const oncePerFamily = <T>(ask: (family: IpFamily) => T): ((family: IpFamily) => 
 }
 
 /**
- * Proxy ports on the address of --bind-address. A wildcard stands for the wildcard of
- * either family.
+ * Proxy ports on the address of --bind-address. A wildcard stands for the wildcard of either family,
+ * and '' for loopback.
  */
 export const boundProxyAddress =
   (bindAddress: string) =>
   (family: IpFamily): ProxyAddress => {
+    if (bindAddress === '') return { address: loopback[family] }
     if (isWildcard(bindAddress)) return { address: wildcardOf(family) }
     if (familyOf(bindAddress) === family) return { address: bindAddress }
     return { reason: `--bind-address ${bindAddress} is not an ${family} address` }
   }
+
+const loopback: Readonly<Record<IpFamily, string>> = { IPv4: '127.0.0.1', IPv6: '::1' }
 
 /** The address on which proxy ports of a family are, or why there is none. */
 type ProxyAddress = { readonly address: string } | { readonly reason: string }

@@ -80,7 +80,15 @@ const setOomScore = async (score: number, log: Log): Promise<void> => {
 }
 
 const proxyDeps = (
-  { options, configuration, localClients, mode, kernel, periods }: RunSettings,
+  {
+    options,
+    configuration,
+    proxyPortAddress,
+    localClients,
+    mode,
+    kernel,
+    periods,
+  }: RunSettings,
   source: ProxyDeps['source'],
   node: NodeParts,
 ): Omit<ProxyDeps, 'log'> => ({
@@ -89,7 +97,7 @@ const proxyDeps = (
   options: {
     version: version(),
     capture: options.capture,
-    bindAddress: options.bindAddress,
+    bindAddress: proxyPortAddress,
     proxyPortRange: options.proxyPortRange,
     serviceCidr: options.serviceCidr,
     externalIps: options.externalIps,

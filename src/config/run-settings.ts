@@ -38,6 +38,8 @@ export interface RunSettings {
   readonly warnings: readonly string[]
   /** Undefined when Services come from manifests. */
   readonly cluster: ClusterAccess | undefined
+  /** `--bind-address` or `bindAddress`; '' where neither is given: loopback, of either IP family. */
+  readonly proxyPortAddress: string
   readonly localClients: LocalClients
   /** Which mode is asked for; '' leaves it to the Node's annotation, and to what works. */
   readonly mode: ModeRequest
@@ -114,6 +116,7 @@ export const runSettings = async (
     configuration,
     warnings: [...(file?.warnings ?? []), ...warningsOf(decision, mode.mode)],
     cluster: clusterAccess(effective),
+    proxyPortAddress: tree['bindAddress'] === undefined ? '' : configuration.bindAddress,
     localClients: localClients(configuration),
     mode,
     kernel: kernelOptions(configuration, effective),

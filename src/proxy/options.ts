@@ -38,7 +38,7 @@ export interface CaptureOptions {
   readonly capture: CaptureName | 'auto' | 'vips-only'
   /** What to do about a VIP that `vips-only` can't serve; '' where there is nothing. */
   readonly captureAdvice?: string
-  /** Address of the proxy ports that clients dial themselves. */
+  /** Address of the proxy ports that clients dial themselves; see `boundProxyAddress`. */
   readonly bindAddress: string
   readonly proxyPortRange: PortRange | undefined
   /** Where ClusterIPs come from, besides what ServiceCIDR objects say. */

@@ -17,7 +17,8 @@ export const listening = group('Where it listens', node, {
     type: ip,
     defaultFor: { demo: '127.0.0.1' },
     field: 'bindAddress',
-    help: 'Address on which proxy ports listen with --capture listen or none: the ports that stand in for VIPs (addresses that clients dial) which this host does not have. Captures with rules have an address of their own.',
+    defaultText: '127.0.0.1 and ::1',
+    help: 'Address on which proxy ports listen with --capture listen or none: the ports that stand in for VIPs (addresses that clients dial) which this host does not have. 0.0.0.0: on all addresses, for clients on other hosts. Captures with rules have an address of their own.',
   },
   'bind-address-hard-fail': {
     type: onOff,
