@@ -35,7 +35,7 @@ export const connectTimeSuite = async (
   const flags = ['--proxy-mode=userspace', '--capture=local', '--connect-time=on']
   const usher = await runUsher(machine, ...flags, `--connect-time-cgroup=${group}`)
   t.equal(usher.capture, 'local')
-  t.match(usher.log, /"msg":"processes of this node are led/)
+  t.match(usher.log, /"msg":"connect-time steering is on/)
   const plain = serviceNamed('plain')
   const seenBy = async (
     client: keyof Agents,

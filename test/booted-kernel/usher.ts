@@ -51,8 +51,7 @@ export const runUsher = async (
   const usher = await machine.launch(...machine.usher, 'run', ...flags, ...own, ...more)
   const log = await usher.said('"msg":"serving"')
   const { body } = await machine.node.get('127.0.0.1', metricsPort, '/proxyMode')
-  const [, capture = ''] =
-    /"capture":"(\w+)".*capture selected/.exec(log) ?? []
+  const [, capture = ''] = /"capture":"(\w+)".*capture selected/.exec(log) ?? []
   return { log, mode: body, capture, end: usher.end }
 }
 

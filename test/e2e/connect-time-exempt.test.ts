@@ -39,7 +39,7 @@ t.test('whom --connect-time does not lead', { skip }, async t => {
   const first = await stage.lead(t, ...flags)
 
   const second = await stage.start(t, ...flags)
-  await second.logged(/^another Usher leads clients as they connect/)
+  await second.logged(/^another Usher steers connections/)
 
   await t.test('groups that are exempt, also when they come later', async t => {
     const inner = `${group.path}/inner-7`
@@ -74,7 +74,7 @@ t.test('whom --connect-time does not lead', { skip }, async t => {
     await first.exit
     t.equal(await whoAnswers(client, vip), plain, 'they lead on')
     const next = await stage.start(t, ...flags)
-    await next.logged(/^processes of this node are led/)
+    await next.logged(/^connect-time steering is on/)
     t.equal(wentDown(next), false)
   })
 })

@@ -42,11 +42,11 @@ t.test('a second Usher waits for the end of the first', { skip }, async t => {
   const stage = await makeServed(t)
   const first = await stage.lead(t)
   const second = await stage.start(t)
-  const waiting = await second.logged(/^another Usher leads clients as they connect/)
+  const waiting = await second.logged(/^another Usher steers connections/)
   t.match(waiting['holder'], new RegExp(`pid ${first.pid}$`))
   t.match((await stage.status(second)).connectTime, { state: 'waiting' })
   first.send('SIGTERM')
-  await second.logged(/^processes of this node are led/)
+  await second.logged(/^connect-time steering is on/)
   await first.exit
   await until(
     'the second one leads',
@@ -129,7 +129,7 @@ t.test('it begins once it works here', { skip }, async t => {
   t.match((await stage.status(usher)).connectTime, { state: 'not usable' })
   await mkdir(late)
   t.teardown(() => rmdir(late))
-  await usher.logged(/^processes of this node are led/)
+  await usher.logged(/^connect-time steering is on/)
   const { connectTime, problems } = await stage.status(usher)
   t.match(connectTime, { state: 'leading' })
   t.strictSame(problems, [])

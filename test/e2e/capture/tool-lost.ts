@@ -71,7 +71,9 @@ export const modeFallsBack = async (
       )
     })
   }
-  const said = usher.records.filter(({ msg }) => /previous mode no longer works/.test(msg))
+  const said = usher.records.filter(({ msg }) =>
+    /previous mode no longer works/.test(msg),
+  )
   t.comment(said.map(record => JSON.stringify(record)).join('\n'))
   t.equal(said.length, falls.length, 'it says so once each time')
   usher.send('SIGTERM')

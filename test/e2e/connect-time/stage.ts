@@ -71,7 +71,7 @@ export const makeStage = async (t: Test): Promise<Stage> => {
     start,
     lead: async (t, ...more) => {
       const usher = await start(t, ...more)
-      await usher.logged(/^processes of this node are led/)
+      await usher.logged(/^connect-time steering is on/)
       return usher
     },
     run: (...args) => usherIn(node, args),
