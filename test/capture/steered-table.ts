@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { SteeringRules } from '../../src/capture/steering.ts'
 import { type KernelSync, plainSettings } from '../../src/kernel/proxier.ts'
 import type { ServicePort, Target, VipKind } from '../../src/model/snapshot.ts'
@@ -73,8 +74,19 @@ export class SteeredTable {
   /** All of it is written. */
   replace(vips: readonly SteeredVip[], settings: TableSettings): Promise<KernelSync> {
     this.rules.forget()
+    return this.sync(vips, settings)
+  }
+
+  /** Those that are there stay the same objects. */
+  sync(vips: readonly SteeredVip[], settings: TableSettings): Promise<KernelSync> {
     this.#settings = settings
-    this.#servicePorts = new Map(vips.map(vip => [keyOf(vip), steeredOf(vip)]))
+    const before = this.#servicePorts
+    this.#servicePorts = new Map(
+      vips.map(vip => {
+        const [known, now] = [before.get(keyOf(vip)), steeredOf(vip)]
+        return [keyOf(vip), known && isDeepStrictEqual(known, now) ? known : now]
+      }),
+    )
     return this.#sync()
   }
 

@@ -212,6 +212,21 @@ for (const backend of ['nft', 'legacy'] as const) {
   )
 }
 
+t.test('health check ports are let in, and no longer when they go', skip, async t => {
+  const { table, saved } = await ready('nft')
+  const has = async (port: number) =>
+    (await saved()).includes(
+      `-A KUBE-NODEPORT-NON-LOCAL -p tcp -m tcp --dport ${port} -j ACCEPT`,
+    )
+  const withPorts = (...healthCheckPorts: number[]) =>
+    table.sync([ruleOf()], settingsOf('IPv4', { healthCheckPorts }))
+  t.same(await withPorts(32_000), { work: 'full' })
+  t.same(await withPorts(32_000), { work: 'nothing' })
+  t.equal(await has(32_000), true)
+  t.same(await withPorts(32_001), { work: 'full' }, 'as all settings do')
+  t.same([await has(32_000), await has(32_001)], [false, true])
+})
+
 t.test('rules of the other back end go when this one takes over', skip, async t => {
   const { run, tables, saved, restore } = await ready('nft')
   const legacy = tablesBy({ run, clock: systemClock, backend: 'legacy' })

@@ -230,7 +230,10 @@ for (const family of ipFamilies)
     ]
     const relay = { serves: 'beside endpoints', nodePods: [podCidrs[family]] } as const
     const one = proxier()
-    await one.sync(snapshotOf(all, family), { ...settings, relay })
+    // As by default: node ports are on the primary address, and those of loopback VIPs of their own.
+    const nodePortCidrs = [`${node}/${family === 'IPv4' ? 32 : 128}`]
+    const beside = { ...settings, nodePortCidrs, relay }
+    await one.sync(snapshotOf(all, family), beside)
     const askedBy = async (from: HostName, address: string, port: number) => {
       const to = { protocol: 'TCP', address, port } as const
       const { result, backend } = await agents[from].dial(to, 1500)
@@ -257,8 +260,12 @@ for (const family of ipFamilies)
         const heard = await askedBy(from, address, port)
         t.equal(heard, wanted[i], `${what}, from ${from}`)
       }
-    for (const port of [30_080, 30_083])
-      t.equal(await askedBy('node', loopback[family], port), 'relay', `loopback ${port}`)
+    t.equal(await askedBy('node', loopback[family], 30_083), 'relay', 'on loopback')
+    t.equal(
+      await askedBy('node', loopback[family], 30_080),
+      'stranger',
+      'not on loopback',
+    )
     const heard = await askedBy('pod-1', sticky, 80)
     t.ok((backends as readonly string[]).includes(heard), 'others go to endpoints')
     await t.test('a Service changes sides in one transaction', async t => {
@@ -273,10 +280,7 @@ for (const family of ipFamilies)
       for (let i = 0; i < 10; i++) {
         clock.advance(10_000)
         const side = i % 2 === 0 ? led : relayed
-        const { work } = await one.sync(snapshotOf([side, ...others], family), {
-          ...settings,
-          relay,
-        })
+        const { work } = await one.sync(snapshotOf([side, ...others], family), beside)
         t.equal(work, 'partial')
       }
       for (const { failures } of await Promise.all(loads.map(end => end())))
