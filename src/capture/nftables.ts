@@ -32,6 +32,7 @@ import {
 import { proxyAddressOf } from '../kernel/proxy-address.ts'
 import { type RunTool, ToolError } from '../kernel/run-tool.ts'
 import type { Problem, ServicePort, Snapshot, Vip } from '../model/snapshot.ts'
+import { listOfServicePorts } from '../model/service-port-list.ts'
 import type { Clock } from '../util/clock.ts'
 import { type AddressPort, ipFamilies, type IpFamily } from '../util/ip.ts'
 import { type SteeringKind, type SteeringRules, steeredPort } from './steering.ts'
@@ -128,15 +129,18 @@ class NftablesSteering implements SteeringRules {
   }
 
   /**
-   * What leads comes first: the guard takes the place of a table that an earlier version has led by,
-   * and which holds its clients until then.
+   * The guard comes first, or there would be a way to the relay without it; but for one that takes the
+   * place of a table that an earlier version has led by, and which holds its clients until then.
    */
   async sync(snapshot: Snapshot, settings: KernelSettings): Promise<KernelSync> {
     this.#isWanted = true
     const { proxier, guard } = this.#deps
+    if (guard.stands || !isGuarded(snapshot, settings))
+      return proxier.sync(snapshot, settings)
+    const replaces = await guard.isFound()
+    if (!replaces) await guard.write()
     const did = await proxier.sync(snapshot, settings)
-    if (settings.relay === undefined || guard.stands) return did
-    await guard.write()
+    if (replaces) await guard.write()
     return { ...did, work: 'full' }
   }
 
@@ -179,6 +183,12 @@ class NftablesSteering implements SteeringRules {
   }
 }
 
+/** Whether something leads to the relay, or is to soon. */
+const isGuarded = (snapshot: Snapshot, { relay }: KernelSettings): boolean =>
+  relay?.serves === 'alone' ||
+  (relay !== undefined &&
+    listOfServicePorts(snapshot).some(({ steeredTo }) => steeredTo !== undefined))
+
 /** The table of one family that guards the proxy address, or that of a probe. */
 class Guard {
   readonly #family: IpFamily
@@ -207,6 +217,11 @@ class Guard {
   /** Whether it is there, as far as is known. */
   get stands(): boolean {
     return this.#installed.value === true && this.#table.isPlaced
+  }
+
+  /** Whether a table of its name is there, whoever has made it. */
+  async isFound(): Promise<boolean> {
+    return (await listTables(this.#deps.run, this.#family)).has(this.#table.name)
   }
 
   forget(): void {
@@ -278,10 +293,9 @@ class Guard {
 
   /** Clients who are led by rules that an earlier process has left wait, if there are any. */
   async #holdFound(): Promise<void> {
-    const { run } = this.#deps
-    const own = this.#table.name
-    if (!(await listTables(run, this.#family)).has(own)) return
-    await run('nft', ['-f', '-'], { input: holdText(own, true) })
+    if (!(await this.isFound())) return
+    const input = holdText(this.#table.name, true)
+    await this.#deps.run('nft', ['-f', '-'], { input })
   }
 }
 

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { Placement } from '../capture/capture.ts'
 import type { InspectCommand } from '../kernel/proxier.ts'
 import type { Problem, ServicePort, Snapshot, Vip } from '../model/snapshot.ts'
@@ -85,24 +86,34 @@ export class HybridMode implements Mode {
     }
     if (this.#leaves(snapshots, relayed)) {
       // Where the kernel does not take them now they stay until it does.
-      await this.#lead(snapshots, this.#led.filter(isIn(relayed)))
+      await this.#lead(snapshots, this.#stayLed(relayed))
       await this.#deps.sleep(onTheWayMs)
       // An end lets go of them, too.
       if (this.#isEnding) return
     }
     const relay = this.#relay
-    await relay.sync(relayed).catch(async (error: unknown) => {
+    try {
+      await relay.sync(relayed)
+      await this.#lead(snapshots, relay.placements)
+    } catch (error) {
       // Better without what they ask for than not at all.
       await this.#lead(snapshots, [])
       throw error
-    })
-    await this.#lead(snapshots, relay.placements)
+    }
   }
 
   /** Whether the kernel is to serve what clients are led to the relay for. */
   #leaves(snapshots: readonly Snapshot[], relayed: readonly Snapshot[]): boolean {
-    const [isWanted, isThere] = [isIn(relayed), isIn(snapshots)]
-    return this.#led.some(one => !isWanted(one) && isThere(one))
+    const [wanted, there] = [wantedIn(relayed), wantedIn(snapshots)]
+    return this.#led.some(one => wanted(one) === undefined && there(one) !== undefined)
+  }
+
+  /** What has other VIPs by now may have given one to another Service. */
+  #stayLed(relayed: readonly Snapshot[]): readonly Placement[] {
+    const wanted = wantedIn(relayed)
+    return this.#led.filter(one =>
+      isDeepStrictEqual(wanted(one)?.vips, one.servicePort.vips),
+    )
   }
 
   /** Clients of those that are placed to the relay, as they are placed; of all others to endpoints. */
@@ -111,7 +122,7 @@ export class HybridMode implements Mode {
     placed: readonly Placement[],
   ): Promise<void> {
     const steered = await this.#steered.of(placed)
-    await this.#deps.kernel.sync(snapshots.map(one => withSteered(one, placed, steered)))
+    await this.#deps.kernel.sync(snapshots.map(one => withSteered(one, steered)))
     this.#led = placed
   }
 
@@ -211,23 +222,18 @@ const loopbackVip = ({ kind, port }: Vip, family: IpFamily): readonly Vip[] =>
 
 const isEmpty = ({ servicePorts }: Snapshot): boolean => servicePorts.size === 0
 
-const isIn = (snapshots: readonly Snapshot[]) => {
+/** Gives what a Placement is of, as it is wanted by now; undefined where it is not. */
+const wantedIn = (snapshots: readonly Snapshot[]) => {
   const ofFamily = new Map(snapshots.map(one => [one.family, one.servicePorts]))
-  return ({ servicePort: { family, key } }: Placement): boolean =>
-    ofFamily.get(family)?.has(key) === true
+  return ({ servicePort: { family, key } }: Placement): ServicePort | undefined =>
+    ofFamily.get(family)?.get(key)
 }
 
 /** What is placed in the place of what it was; costs next to nothing where there is nothing. */
-const withSteered = (
-  snapshot: Snapshot,
-  placed: readonly Placement[],
-  steered: readonly ServicePort[],
-): Snapshot => {
+const withSteered = (snapshot: Snapshot, steered: readonly ServicePort[]): Snapshot => {
   const { family, servicePorts } = snapshot
-  const changes = new Map<string, ServicePort | undefined>()
-  // One that has no proxy port is not served.
-  for (const { servicePort } of placed)
-    if (servicePort.family === family) changes.set(servicePort.key, undefined)
+  // One that has no proxy port is served by the kernel.
+  const changes = new Map<string, ServicePort>()
   for (const one of steered) if (one.family === family) changes.set(one.key, one)
   if (changes.size === 0) return snapshot
   return { ...snapshot, servicePorts: sorted(servicePorts).with(changes) }

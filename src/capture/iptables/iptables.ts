@@ -137,12 +137,24 @@ class IptablesRules implements SteeringRules {
   async sync(snapshot: Snapshot, settings: KernelSettings): Promise<KernelSync> {
     const all = listOfServicePorts(snapshot)
     const wanted = settingsOf(snapshot, settings)
+    // A write, also of nothing, makes a check of the chains that is under way void.
+    if (this.#isWritten(all, wanted)) return { work: 'nothing' }
     const { did } = await this.#installed.write(known =>
       known !== undefined && isDeepStrictEqual(known.settings, wanted)
         ? this.#change(known, all)
         : this.#replace(all, wanted),
     )
     return did
+  }
+
+  #isWritten(servicePorts: readonly ServicePort[], settings: TableSettings): boolean {
+    const { value } = this.#installed
+    return (
+      value !== undefined &&
+      value.servicePorts.length === servicePorts.length &&
+      value.servicePorts.every((one, i) => one === servicePorts[i]) &&
+      isDeepStrictEqual(value.settings, settings)
+    )
   }
 
   forget(): void {
