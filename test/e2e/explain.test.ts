@@ -182,7 +182,7 @@ t.test('probers, and endpoints that are tried though they are down', async t => 
     (await explain(tried)).out.includes('its check: connection refused'),
   )
   const { out } = await runUsher('status', `--address=${usher.metrics}`)
-  t.match(out, /^route\/both TCP$/m)
+  t.match(out, /^route\/both TCP {2}down: .* tried all the same$/m)
 })
 
 t.test('what is not there', async t => {

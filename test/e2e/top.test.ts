@@ -31,8 +31,8 @@ t.test('one table says what goes on', async t => {
   await dials
   t.equal(code, 0)
   t.equal(err, '')
-  t.match(out, /^NAME +PROTOCOL +ENDPOINTS +ACTIVE +NEW\/S +FAILED\/S /)
-  t.match(out, /^default\/web:p +TCP +1\/1 +\d+ +[1-9][\d.]* +0 +0 .* ok$/m)
+  t.match(out, /^NAME +STATE +ENDPOINTS +ACTIVE +NEW\/S +FAILED\/S /)
+  t.match(out, /^default\/web:p +ok +1\/1 +\d+ +[1-9][\d.]* +0 +0 .* TCP$/m)
   t.match(await runUsher('top', '--once', '--address=127.0.0.1:1'), {
     code: 3,
     out: '',
@@ -50,7 +50,7 @@ t.test('on a terminal it goes on, until q', { skip: missing }, async t => {
   t.teardown(() => terminal.kill())
   let shown = ''
   terminal.stdout.setEncoding('utf8').on('data', text => void (shown += String(text)))
-  await until('services are shown', () => /default\/web:p +TCP/.test(shown))
+  await until('services are shown', () => /default\/web:p +ok/.test(shown))
   t.match(shown, '\u001B[?1049h')
   terminal.stdin.write('e')
   await until('endpoints are shown', () => shown.includes(endpoint.key))

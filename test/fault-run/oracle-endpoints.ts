@@ -104,8 +104,8 @@ export const livelier = (a: Entry, b: Entry): boolean => rank(a) > rank(b)
 const rank = ({ ready, serving, terminating }: Entry): number =>
   (terminating ? 0 : 4) + (ready ? 2 : 0) + (serving ? 1 : 0)
 
-export const stateOf = ({ ready, serving, terminating }: Entry): string =>
-  ready ? 'ready' : serving && terminating ? 'terminating' : 'not ready'
+export const stateOf = ({ ready, terminating }: Entry): string =>
+  ready ? 'ready' : terminating ? 'terminating' : 'not ready'
 
 /** Who gets new connections under a traffic policy; by the book of kube-proxy 1.36. */
 export const chosen = (
