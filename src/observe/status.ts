@@ -55,7 +55,7 @@ const vip = v.object({
 const endpoint = v.object({
   /** `ip:port`. */
   endpoint: text,
-  /** `terminating`: it still serves, and is used when nothing is ready. */
+  /** `terminating`: it is ending; one that still serves is used when nothing is ready. */
   state: v.picklist(['ready', 'terminating', 'not ready']),
   /** Gets new connections of some clients now. */
   eligible: v.boolean(),

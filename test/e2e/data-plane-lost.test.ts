@@ -90,7 +90,10 @@ t.test('one that cannot be started again is told of, until it can', { skip }, as
   await until('/livez too', async () => (await probes(usher))[0] === 503)
   t.ok(performance.now() - killedAt > 7000, 'after two sync periods')
   const { code, out } = await runUsher('status', '--address', usher.metrics)
-  t.match({ code, out }, { out: /health +is not healthy: no data plane has served for \d+ s: the last/ })
+  t.match(
+    { code, out },
+    { out: /health +is not healthy: no data plane has served for \d+ s: the last/ },
+  )
   t.equal(await metric(usher, 'usher_healthy'), 0)
   const told = deaths(usher)
   t.match(
