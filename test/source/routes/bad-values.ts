@@ -32,7 +32,7 @@ export const form = {
   socketOwner: "is not numbers of a user and a group as a text, like '999:999'",
   pathOnly: 'is for a route that listens at a path, like unix:/run/db.sock; leave it out',
   byAddress:
-    'goes by the address of a client, and clients of a unix socket have none; leave it out, or listen on tcp://',
+    'needs the address of a client, and clients of a unix socket have none; leave it out, or listen on tcp://',
   host: 'is neither an IP address nor a host name; give one like 10.0.0.5:5432 or db.example:5432',
   oneHost: 'is not the address of one host; give one like 10.0.0.5:5432',
   targets: 'is not a list of HOST:PORT, like [10.0.0.5:5432, 10.0.0.6:5432]',

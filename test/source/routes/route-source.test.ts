@@ -94,7 +94,7 @@ t.test('a bad route is told with its text, the part and what is right', async t 
       'tcp://127.0.0.1:1,tcp://[::1]:1=[::1]:1',
       'endpoint "[::1]:1" is the route itself; give another port',
     ],
-    ['tcp://127.0.0.1:1,unix:/a=b:1?affinity=1s', 'affinity goes by the address'],
+    ['tcp://127.0.0.1:1,unix:/a=b:1?affinity=1s', 'affinity needs the address'],
     ['sctp://127.0.0.1:1=10.0.0.1:1', 'listen protocol "sctp" is not tcp or udp'],
     ['tcp://127.0.0.1=10.0.0.1:1', `listen address "127.0.0.1" ${listen}`],
     ['tcp://127.0.0.1:0=10.0.0.1:1', `listen address "127.0.0.1:0" ${listen}`],
