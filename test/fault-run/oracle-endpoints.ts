@@ -114,7 +114,9 @@ export const chosen = (
   place: Place,
 ): { readonly verdict: Verdict; readonly names: readonly string[] } => {
   const ready = entries.filter(entry => entry.ready)
-  const fading = entries.filter(entry => stateOf(entry) === 'terminating')
+  const fading = entries.filter(
+    ({ ready: isReady, serving, terminating }) => !isReady && serving && terminating,
+  )
   if (ready.length + fading.length === 0) return { verdict: 'reject', names: [] }
   const isLocal = ({ nodeName }: Entry): boolean => nodeName === place.nodeName
   const found =

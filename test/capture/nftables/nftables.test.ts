@@ -68,8 +68,14 @@ t.test('the table', async t => {
       await table.replace(rules, settings('IPv4'))
       t.same(
         calls,
-        ['nft list chains ip', 'nft -f -', 'nft --check -f -', 'nft -f -'],
-        'what is there, what leads, what the kernel knows, and the guard',
+        [
+          'nft list chains ip',
+          'nft --check -f -',
+          'nft -f -',
+          'nft list chains ip',
+          'nft -f -',
+        ],
+        'what is there, what the kernel knows, the guard, and what leads',
       )
       calls.length = 1
       const [first, second] = rules
