@@ -327,7 +327,7 @@ export const commands = {
     examples: [
       ['usher cleanup --dry-run', 'look first'],
       ['usher cleanup', 'remove it, as root'],
-      ['usher cleanup --only-usher', 'whatever kube-proxy may have stays'],
+      ['usher cleanup --only-usher', 'what a kube-proxy of now may have stays'],
     ],
   },
   completion: {

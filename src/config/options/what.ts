@@ -81,7 +81,7 @@ export const what = group('What', node, {
   'only-usher': {
     commands: ['cleanup'],
     type: onOff,
-    help: "Remove what only Usher makes, and nothing that a mode of kube-proxy's may have. By itself so where another proxy answers on port 10249 of this host (/proxyMode): what is of the mode it says stays.",
+    help: "Remove what only Usher makes, and nothing that kube-proxy's iptables, ipvs or nftables mode may have. This is the default where another proxy answers on port 10249 of this host (/proxyMode): what is of the mode it says stays.",
   },
   for: {
     commands: ['wait'],
