@@ -55,11 +55,11 @@ export const cleanup = async (
 
 const hiding =
   'usher cleanup: an Usher without rules answers on port 10249, where a kube-proxy that runs here ' +
-  'would: what may be of one stays. End that Usher, or give it another --metrics-bind-address, and ' +
+  'would: what may belong to a kube-proxy stays. End that Usher, or give it another --metrics-bind-address, and ' +
   'run this again; or say --only-usher, if it is to stay\n'
 
 const silent =
-  'usher cleanup: a program has port 10249, where the proxy of a node is known by its answer, and has not ' +
+  'usher cleanup: a program listens on port 10249, where the proxy of a node is recognised by its answer, and has not ' +
   'answered for 10 s: nothing was removed. Run this again when the node is less busy or that program has ' +
   'ended; or say --only-usher, which leaves what a kube-proxy may have\n'
 
@@ -68,7 +68,7 @@ const withKept = async (outcome: Outcome): Promise<Outcome> => {
   const all = await cleanUp(hostKinds(), { dryRun: true })
   const named = new Set([...outcome.gone, ...outcome.stayed.map(({ what }) => what)])
   const kept = all.gone.filter(what => !named.has(what))
-  const reason = "it may be a kube-proxy's that can't be seen"
+  const reason = "it may belong to a kube-proxy that can't be seen"
   return {
     ...outcome,
     stayed: [...outcome.stayed, ...kept.map(what => ({ what, reason }))],

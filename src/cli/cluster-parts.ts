@@ -119,7 +119,7 @@ const timeText = (epochMs: number | undefined): string | undefined =>
   epochMs === undefined ? undefined : new Date(epochMs).toISOString()
 
 const reachAdvice =
-  "server and credentials are those of --kubeconfig or --master, else the pod's: are they right?"
+  'check the server and the credentials: they come from --kubeconfig or --master, else from the pod'
 
 /**
  * Writes what happens between Usher and the API server. `isSynced`: there is a state that is

@@ -149,7 +149,7 @@ const reasons: Readonly<Record<string, (one: Endpoint, now: number) => string>> 
     `drained by order${drained?.until ? ` until ${clock(drained.until)}` : ''}`,
   'other clients': () => 'for other clients only',
   'not listed': () => 'left out: it leads back to this Service, or is not applied yet',
-  'not known': () => 'no worker of the relay tells of it',
+  'not known': () => 'no worker of the relay reports it',
   full: one => `has ${one.connections} of ${one.mostConnections ?? 0} connections`,
   tier: ({ tier }) => `tier ${tier}: used when those of lower tiers fail`,
   weight: () => 'weight 0: used when the others fail',

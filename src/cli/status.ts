@@ -159,7 +159,7 @@ const trafficTexts = (port: PrintedPort, counted: Counted): readonly string[] =>
 
 const ranges = (cidrs: readonly string[]): string =>
   cidrs.length === 0
-    ? 'load-balancer IPs: for no client, since all source ranges are of the other IP family'
+    ? 'load-balancer IPs: open to no client, since all source ranges are of the other IP family'
     : `load-balancer IPs: for clients from ${visible(cidrs.join(', '))} only`
 
 /** In words; '' when it is not paused. */

@@ -89,8 +89,7 @@ const follow = async (
     } catch (error) {
       if (stopped.aborted) return
       if (!hasCode(error, 'NO_ANSWER', 'ORDER_REFUSED')) throw error
-      if (error.message !== away)
-        printNote(io, `${error.message}; it is asked again and again`)
+      if (error.message !== away) printNote(io, `${error.message}; retrying`)
       away = error.message
     }
   }
@@ -134,7 +133,7 @@ const jsonPrinter = ({ out }: Io): Printer => {
 }
 
 const gapText =
-  'Usher or one of its workers has started again, or was not asked for 10 s (3 s while many ask): what ended meanwhile is not known'
+  'Usher or one of its workers has restarted, or was not queried for 10 s (3 s while there are many queries): connections that ended meanwhile are not known'
 
 /** As wide as what mostly is in them: the names stand there before it is known. */
 const head: Cells = [

@@ -154,7 +154,7 @@ const errorTexts: ReadonlyMap<string, string> = new Map([
   ['ECONNRESET', 'it accepted and reset the connection without a byte'],
   ['ENOTFOUND', 'there is no such host name'],
   ['EAI_AGAIN', 'the host name could not be resolved for now'],
-  ['EHOSTUNREACH', 'nobody has the address, or no route leads there'],
+  ['EHOSTUNREACH', 'no host has the address, or no route leads there'],
   ['ENETUNREACH', 'no route leads there'],
 ])
 

@@ -91,7 +91,7 @@ export const commands = {
       'Asks a running Usher, on its metrics address, for its Services, their VIPs (the ' +
       'addresses that clients dial), endpoints, connections and errors. Of more than 20 ' +
       'ServicePorts it prints those that are not ok, unless some are named. Exits 0 when ' +
-      'there is an answer, whatever it says, 1 when there is nothing of a name, and 3 with ' +
+      'Usher answers, whatever the answer is, 1 when nothing has a given name, and 3 with ' +
       'the reason when there is no answer.',
     examples: [
       ['usher status', 'the Usher on this host'],
@@ -103,10 +103,10 @@ export const commands = {
     summary: 'Hold new connections of a route, as for a switchover.',
     usage: 'ROUTE... --control-socket PATH [--reset] [--for DURATION]',
     description:
-      'Tells a running Usher, over its control socket, to connect new TCP clients of a route ' +
-      'to no endpoint: they wait, and what they send is kept, until `usher ' +
+      'Tells a running Usher, over its control socket, to keep new TCP clients of a route ' +
+      'waiting: none is connected to an endpoint, and what they send is kept, until `usher ' +
       "resume`. Each waits as long as the route's hold allows, or 60 s where it has none, and " +
-      'is reset then. A route is called by its name; in `usher run` it is a Service, as ' +
+      'is then reset. Give a route by its name; in `usher run` a route is a Service, as ' +
       'default/db or default/db:port, in userspace mode. Usher forgets a pause when it ends. ' +
       'Exits 0 when the routes are paused, also when they were before; 1 with the reason ' +
       'when one of them is not; 2 when it was called wrongly.',
@@ -139,11 +139,11 @@ export const commands = {
     },
   },
   drain: {
-    summary: 'Send an endpoint no new connections.',
+    summary: 'Stop sending new connections to an endpoint.',
     usage: 'ENDPOINT... --control-socket PATH [flags]',
     description:
       'Tells a running Usher, over its control socket, to send no new connection or flow to ' +
-      'an endpoint, as before it is taken out of service: the others of its route get them. ' +
+      'an endpoint, for example before it is taken out of service: other endpoints of its route get them. ' +
       'Its open connections stay, or are reset with --close. Where all endpoints of a route ' +
       'are drained its clients wait as long as its hold allows, or are refused. Ends with `usher ' +
       'undrain`, with --for, when the endpoint leaves its route, and when Usher ends. Exits 0 ' +
@@ -183,8 +183,8 @@ export const commands = {
       'Tells a running Usher, over its control socket, to give an endpoint the weight N, 0 to ' +
       '256, in place of what its source says: one of weight 2 gets twice the new connections of ' +
       'one of weight 1. One of weight 0 gets some only when no other can be connected to. ' +
-      'Without N it has the weight of its source again. Usher forgets it when the endpoint ' +
-      'leaves its route, and when it ends. Exits 0 when the weight is set, 1 with the reason when it is ' +
+      'Without N the endpoint has the weight of its source again. Usher forgets the order when the endpoint ' +
+      'leaves its route, and when Usher ends. Exits 0 when the weight is set, 1 with the reason when it is ' +
       'not, 2 when it was called wrongly.',
     examples: [
       ['usher weight 10.0.0.5:5432 10 --route db', 'a tenth of those with weight 100'],
@@ -202,7 +202,7 @@ export const commands = {
       'Asks a running Usher, on this host, for the ports of its Services (or its routes), ' +
       'their endpoints, the addresses at which clients come in, or the TCP connections ' +
       'that are open now, and prints a line for each. Of connections there are at most ' +
-      '10,000; how many more there are is said. Exits 0; 1 when there is nothing of a name, ' +
+      '10,000; a note says how many more there are. Exits 0; 1 when nothing has a given name, ' +
       'or Usher has not read its Services yet; 3 with the reason when no Usher answers.',
     examples: [
       ['usher get services -n default', 'a line for each port'],
@@ -238,8 +238,8 @@ export const commands = {
       'route, have ended, and prints a line for each: who the client was, which endpoint it ' +
       'had and which others had failed before, how long it lasted, the bytes each way and ' +
       'how it ended. The data of a connection is never shown. Usher records nothing before ' +
-      'it is asked the first time, and stops when it is asked no more. Goes on until ' +
-      'Ctrl-C, and then exits 0; also while Usher does not answer for a time, which is said. ' +
+      'the first request of a tap, and stops when there are no more. The command runs until ' +
+      'Ctrl-C, and then exits 0; it goes on while Usher does not answer for a time, and says so. ' +
       'Exits 3 when no Usher answers at the start, 1 when there is no such Service.',
     examples: [
       ['usher tap default/web', 'all ports of a Service'],
@@ -260,8 +260,8 @@ export const commands = {
       'endpoint it would get, and of each other endpoint why not: not ready, on another ' +
       'node, cooling down after a failure, drained, at its limit. In the kernel modes, where the ' +
       'kernel chooses, it names the chains, map entries or virtual servers of the address, each with the ' +
-      'command that shows it; which endpoint the kernel has for a client by affinity is not read. Nothing is ' +
-      'changed: no connection is made, and no turn taken. Who dials a unix socket has no address; ' +
+      'command that shows it; the affinity entries of the kernel are not read. Nothing is ' +
+      'changed: no connection is made, and round-robin does not advance. A client of a unix socket has no address; ' +
       'leave out CLIENT. Exits 0 when the client would be ' +
       'forwarded, 1 when it would not, or would wait, or nothing is served there; 2 when it was called wrongly.',
     examples: [
@@ -282,8 +282,8 @@ export const commands = {
     description:
       'Tells a running Usher, over its control socket, to reset TCP connections on both ' +
       'sides, by the names that `usher get connections` gives them; no two connections ever ' +
-      'have the same. Exits 0 when all of them were open and are no more, 1 when one was ' +
-      'not, which is named, 3 with the reason when no Usher answers.',
+      'have the same. Exits 0 when all of them were open and are now closed, 1 when one was ' +
+      'not open, which is then named, 3 with the reason when no Usher answers.',
     examples: [
       ['usher close 1-mf3k2a9x-42 --control-socket /run/usher/control', 'one connection'],
     ],
@@ -319,15 +319,15 @@ export const commands = {
     description:
       'Removes the rules, sets, virtual servers, routes, addresses and devices that Usher ' +
       'or the userspace, iptables, ipvs and nftables modes of kube-proxy left on this ' +
-      'node, and nothing else. The chains of the kubelet stay, and what rules of others ' +
-      'use; and so does what a kube-proxy has that runs: it is known by its answer on ' +
-      '127.0.0.1:10249/proxyMode, and --only-usher does without. An Usher without rules on that port, as a sidecar, ' +
-      'may hide one: then it stays too. End Usher first. Exits 0 when all is gone or nothing was ' +
+      'node, and nothing else. The chains of the kubelet stay, and so does what rules of other programs ' +
+      'use or what belongs to a running kube-proxy, which is recognised by its answer on ' +
+      '127.0.0.1:10249/proxyMode, for which --only-usher does not ask. An Usher without rules on that port, such as a sidecar, ' +
+      'may hide a kube-proxy: then what may belong to one stays too. End Usher first. Exits 0 when everything is gone or nothing was ' +
       'there, 1 with the reason for what stayed.',
     examples: [
       ['usher cleanup --dry-run', 'look first'],
       ['usher cleanup', 'remove it, as root'],
-      ['usher cleanup --only-usher', 'what a kube-proxy of now may have stays'],
+      ['usher cleanup --only-usher', 'what a current kube-proxy may have stays'],
     ],
   },
   completion: {
@@ -379,14 +379,11 @@ export const commandNames: readonly Command[] = Object.keys(commands).filter(isC
 /** What `usher` ends with, and what that means: for help, man pages and docs. */
 export const exitCodes: readonly (readonly [code: string, meaning: string])[] = [
   ['0', 'what was asked for is done; a proxy was told to end'],
-  [
-    '1',
-    'it is not, or something was found wrong, and the reason is on the standard error',
-  ],
+  ['1', 'the command failed or found a problem; the reason is on standard error'],
   ['2', 'the command was called wrongly'],
   [
     '3',
-    'no Usher has answered: none runs there, or it does not listen, or may not be asked',
+    'no Usher answered: none runs there, it does not listen, or the caller may not query it',
   ],
   ['75', 'the configuration file of `usher run` has changed: start it again'],
 ]

@@ -116,9 +116,7 @@ const setUp = async (deps: DemoDeps, undo: Undo) => {
   if (!allOfLoopback) {
     screen.line()
     screen.line()
-    screen.warn(
-      'This system has but 127.0.0.1 for TCP and UDP alike. So backends get ports',
-    )
+    screen.warn('This system has only 127.0.0.1 for TCP and UDP. So backends get ports')
     screen.warn(
       'of it, and Usher a proxy port of it for each Service in place of its VIP.',
     )

@@ -515,7 +515,7 @@ class LastKnownNode {
             ['spec.podCIDRs', goneCIDRs],
           ]
     const problems = found.flatMap(([field, gone]) => {
-      const message = `is not there any more; as last known it is still taken for: ${gone.join(', ')}`
+      const message = `is not there any more; the last known values are still used: ${gone.join(', ')}`
       return gone.length === 0 ? [] : { object: `Node ${name}`, field, message }
     })
     // The same list while nothing of it changed.

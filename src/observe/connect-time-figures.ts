@@ -34,7 +34,7 @@ export class ConnectTimeFigures implements ConnectTimeObserver {
     if (this.#reported === error.message) return
     this.#reported = error.message
     const what = stays
-      ? 'connect-time steering fails, and old entries lead clients still'
+      ? 'connect-time steering fails, and stale entries still direct clients'
       : 'connect-time steering fails; the proxy mode carries all clients'
     this.#log.error({ why: error.message }, what)
   }

@@ -34,7 +34,7 @@ export const kernelLog = (log: Log, mode: string): RuleLog & ProxierObserver => 
       if (work === 'partial')
         log.warn(
           { mode, family, work },
-          'rules of what changed were refused; writing all of them',
+          'a partial sync of the rules was refused; starting a full sync',
         )
     },
     /** '' for `why` when it works again. */
@@ -42,11 +42,11 @@ export const kernelLog = (log: Log, mode: string): RuleLog & ProxierObserver => 
       const before = failures.get(what) ?? ''
       if (before === why) return
       failures.set(what, why)
-      if (why === '') log.info({ mode, what }, 'this works again')
+      if (why === '') log.info({ mode, what }, 'the feature works again')
       else
         log.warn(
           { mode, what, why },
-          'this does not work here, and Usher does without it',
+          'a feature does not work here; Usher goes on without it',
         )
     },
   }

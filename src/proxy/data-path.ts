@@ -113,7 +113,10 @@ export const createDataPath = async (
     failed: why => {
       if (why === '') log.info({}, 'the addresses of this host can be read again')
       else
-        log.warn({ why }, "the addresses of this host can't be read; those known go on")
+        log.warn(
+          { why },
+          "the addresses of this host can't be read; the last known ones stay in use",
+        )
     },
   })
   const ended = async (): Promise<void> => {

@@ -62,7 +62,7 @@ export const causeText: Readonly<Record<Cause, string>> = {
   cD: 'client idle for too long',
   sD: 'endpoint idle for too long',
   DD: 'reset as the endpoint went down, left, was drained or no longer needed, or for a pause',
-  LD: 'lasted as long as it may',
+  LD: 'reached its maximum lifetime',
   KD: 'cut at the end of the drain time, or by an operator',
 }
 

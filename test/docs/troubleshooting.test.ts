@@ -15,7 +15,7 @@ const source = readdirSync(src, { recursive: true, encoding: 'utf8' })
 /** The cells of its rows, without heads and lines. */
 const rows = page
   .split('\n')
-  .filter(line => line.startsWith('| ') && !/^\| (what one sees|-)/.test(line))
+  .filter(line => line.startsWith('| ') && !/^\| (what you see|-)/.test(line))
   .map(line => line.split('|').map(cell => cell.trim()))
 
 const codes = (text: string): readonly string[] =>

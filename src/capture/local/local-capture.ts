@@ -278,7 +278,7 @@ const addressProblems = (
 const lostProblem = (lost: readonly string[]): Problem =>
   problem(
     lost[0] ?? '',
-    `${lost.length} of the VIPs that were added to this host are not there, this one first: another program takes them away`,
+    `${lost.length} of the VIPs that were added to this host are missing, this one among them: another program removes them`,
   )
 
 const problem = (field: string, message: string): Problem => ({

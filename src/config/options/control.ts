@@ -8,10 +8,11 @@ import { duration, integer } from '../types/quantities.ts'
 const orderCommands = ['pause', 'resume', 'drain', 'undrain', 'weight', 'close'] as const
 const queryCommands = ['get', 'top', 'tap', 'explain'] as const
 
-const controlSocketHelp = 'The control socket of the Usher to tell, as it was given it.'
+const controlSocketHelp =
+  'The control socket of the Usher to command: the path given to it as --control-socket.'
 
 const asked =
-  'The control socket of the Usher to ask, as it was given it. Without it, its metrics address is asked.'
+  'The control socket of the Usher to query: the path given to it as --control-socket. Without this flag, the metrics address is queried.'
 
 /** More than a terminal shows; see `ended` in observe/control-protocol.ts. */
 const mostPerSecond = 1000
@@ -56,7 +57,7 @@ export const control = group('What', node, {
     // Also by other names, which none has to be shown.
     type: list({ ...text('KIND'), choices: listedKinds }),
     positional: true,
-    help: `What to list: ${listedKindsText}. Names may follow, or stand behind a slash: then only what has one of them is listed. As kubectl has them, also svc, ep and the singular.`,
+    help: `What to list: ${listedKindsText}. Names may follow, or stand after a slash: then only objects with one of these names are listed. As in kubectl, svc, ep and the singular forms work too.`,
   },
   service: {
     commands: ['tap', 'status'],
@@ -68,12 +69,12 @@ export const control = group('What', node, {
     commands: ['status'],
     flag: 'all',
     type: onOff,
-    help: 'Print each ServicePort. Without it, of more than 20, only those that are not ok.',
+    help: 'Print each ServicePort. Without this flag, when there are more than 20, only those that are not ok are printed.',
   },
   failed: {
     commands: ['tap'],
     type: onOff,
-    help: 'Only connections that did not end in order: no endpoint accepted, one side reset it, and others. Those are not crowded out by many that do.',
+    help: 'Only connections that did not end in order: no endpoint accepted, one side reset it, and other failures. Many connections that end in order do not crowd these out.',
   },
   client: {
     commands: ['tap'],
@@ -85,7 +86,7 @@ export const control = group('What', node, {
     commands: ['tap'],
     type: integer(1, mostPerSecond),
     default: '100',
-    help: 'Connections a second that are printed at most; how many more there were is said on stderr.',
+    help: 'The most connections that are printed a second; a note on stderr says how many more there were.',
   },
   open: {
     commands: ['tap'],
@@ -110,7 +111,7 @@ export const control = group('What', node, {
     commands: ['explain'],
     type: oneOf(['tcp', 'udp', 'sctp']),
     default: 'tcp',
-    help: 'What the client would speak.',
+    help: 'Protocol that the client would use.',
   },
   'explain-output': {
     commands: ['explain'],
@@ -140,7 +141,7 @@ export const control = group('What', node, {
     commands: ['pause', 'weight'],
     type: onOff,
     helpFor: {
-      weight: 'Back to the weight that the source says, as without N.',
+      weight: 'Return to the weight from the source, as without N.',
     },
     help: 'Reset the connections that are open, too.',
   },
@@ -156,7 +157,7 @@ export const control = group('What', node, {
     type: duration('or zero'),
     default: '0',
     defaultText: 'until it is taken back',
-    help: 'End it by itself after so long.',
+    help: 'End the order automatically after so long.',
   },
   'get-output': {
     commands: ['get'],
@@ -177,7 +178,7 @@ export const control = group('What', node, {
     commands: ['get'],
     short: 'A',
     type: onOff,
-    help: 'Of all namespaces, which is so without it, too.',
+    help: 'List all namespaces, which is the default.',
   },
   'top-sort': {
     commands: ['top'],

@@ -118,7 +118,7 @@ export const conntrack = group('As kube-proxy has them', node, {
   'conntrack-min': {
     type: int32(0),
     field: 'conntrack.min',
-    help: 'And how many at least, however few cores there are.',
+    help: 'Lower bound of the limit that --conntrack-max-per-core sets, however few cores there are.',
   },
   'conntrack-max': {
     type: int32(0),
@@ -157,7 +157,7 @@ export const connectTime = group('Connect time', node, {
   'connect-time': {
     type: oneOf(['off', 'auto', 'on', 'host']),
     default: 'off',
-    help: 'Lead processes of this node and of its pods to endpoints when they connect (socket load balancing), by BPF programs at the cgroup: no proxy and no packet rule is in their way, and endpoints see their own address. In addition to every --proxy-mode, which carries all other clients. "auto": where it works; "on": the same, and it is a problem where it does not; "host": processes of the node only, while pods go the way of the mode (for meshes that redirect pods). Linux 5.8 or later with cgroup v2, CAP_BPF and CAP_NET_ADMIN.',
+    help: 'Lead processes of this node and of its pods to endpoints when they connect (socket load balancing), by BPF programs at the cgroup: no proxy and no packet rule is in between, and endpoints see the address of the process. In addition to every --proxy-mode, which carries all other clients. "auto": where it works; "on": the same, and it is a problem where it does not; "host": processes of the node only, while pods go the way of the mode (for meshes that redirect pods). Linux 5.8 or later with cgroup v2, CAP_BPF and CAP_NET_ADMIN.',
   },
   'connect-time-cgroup': {
     type: anyText('DIR'),
@@ -166,7 +166,7 @@ export const connectTime = group('Connect time', node, {
   },
   'connect-time-exempt': {
     type: commaList(anyText('CGROUP')),
-    help: 'Cgroups whose processes are not led, with all groups below: of clusters within this node (kind, k3d), which have VIPs of their own. Paths below --connect-time-cgroup, in which "*" stands for any text within a name: system.slice/docker-*.scope. The mode carries what they send out.',
+    help: 'Cgroups whose processes are not led, with all groups below: those of clusters inside this node (kind, k3d), which have VIPs of their own. Paths below --connect-time-cgroup, in which "*" stands for any text within a name: system.slice/docker-*.scope. The mode carries what they send out.',
   },
   'connect-time-bpffs': {
     commands: ['run', 'check', 'cleanup'],

@@ -20,7 +20,7 @@ export const kubeProxy = group('As kube-proxy has them', node, {
     type: proxyMode,
     defaultText: 'iptables, or userspace where that does not work',
     field: 'mode',
-    help: 'What carries the traffic. "userspace": Usher itself, which can try another endpoint and count bytes. "nftables", "iptables" and "ipvs": rules in the kernel, by which packets pass Usher by. A mode that does not work here falls back: nftables or ipvs to iptables to userspace; the log, /proxyMode and `usher status` say which runs and why. Empty: what annotation net.beta.kubernetes.io/proxy-mode of the Node says; else userspace when --capture, --relay, --relay-workers, --proxy-port-range, --keep-rules or --state-dir asks for a thing that only it has; else iptables.',
+    help: 'What carries the traffic. "userspace": Usher itself, which can try another endpoint and count bytes. "nftables", "iptables" and "ipvs": rules in the kernel; packets do not go through Usher. A mode that does not work here falls back: nftables or ipvs to iptables to userspace; the log, /proxyMode and `usher status` say which runs and why. Empty: what annotation net.beta.kubernetes.io/proxy-mode of the Node says; else userspace when --capture, --relay, --relay-workers, --proxy-port-range, --keep-rules or --state-dir asks for a thing that only it has; else iptables.',
   },
   'cluster-cidr': {
     type: cidrPair,

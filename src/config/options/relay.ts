@@ -82,7 +82,7 @@ export const traffic = {
     'udp-max-flows-per-port': {
       type: integer(1, 1_000_000),
       default: '16384',
-      help: 'UDP clients that one Service port remembers; beyond it the one idle for longest goes.',
+      help: 'UDP clients that are remembered for one Service port; beyond that number the one that was idle longest is forgotten.',
     },
     'udp-max-flows': {
       type: integer(1, 10_000_000),

@@ -94,13 +94,13 @@ export const pace = group('Pace and limits', proxies, {
     commands: node,
     type: duration('above zero'),
     default: '30s',
-    help: 'How often to make sure that all is as it should be, even when nothing changed. Wins over --iptables-sync-period and --ipvs-sync-period.',
+    help: 'How often to resync: to check that everything is as wanted, even when nothing changed. Wins over --iptables-sync-period and --ipvs-sync-period.',
   },
   'min-sync-period': {
     commands: node,
     type: duration('or zero'),
     default: '1s',
-    help: 'How long one round of changes has the next wait at most: 20 times what it took, and all that comes meanwhile is taken together. After a rest rounds come at once, until they have taken a second altogether. 0: never wait. At most --sync-period. Wins over --iptables-min-sync-period and --ipvs-min-sync-period.',
+    help: 'Longest wait between two rounds of changes: after a round Usher waits 20 times as long as the round took, but no longer than this, and applies all changes that arrive meanwhile in one round. After a quiet time rounds follow without a wait, until they have taken one second in total. 0: never wait. At most --sync-period. Wins over --iptables-min-sync-period and --ipvs-min-sync-period.',
   },
 })
 
@@ -109,7 +109,7 @@ export const pod = group('Life in a pod', ['sidecar'], {
   linger: {
     type: duration('or zero'),
     default: '0',
-    help: 'How long to go on accepting after SIGTERM or Ctrl-C, with /healthz red, before connections are let finish: for an application that is told to end at the same moment and still has to connect. A second signal ends it.',
+    help: 'How long to go on accepting after SIGTERM or Ctrl-C, with /healthz red, before connections are drained: for an application that is told to end at the same moment and still has to connect. A second signal ends the lingering.',
   },
   'exit-when-idle': {
     type: duration('or zero'),

@@ -40,7 +40,7 @@ export const what = group('What', node, {
       sidecar:
         'File with routes (YAML or JSON), besides those of --route; docs/routes.md has its fields. It is watched, and read again at SIGHUP: changes take effect without a restart.',
     },
-    help: "kube-proxy's configuration file (KubeProxyConfiguration v1alpha1, YAML or JSON). What it has a field for, it decides: the flags of those are ignored, but for --hostname-override and those of logging.",
+    help: "kube-proxy's configuration file (KubeProxyConfiguration v1alpha1, YAML or JSON). For each setting that has a field, the file decides: the flags for these settings are ignored, except for --hostname-override and the logging flags.",
   },
   'write-config-to': {
     type: anyText('FILE'),
@@ -49,7 +49,7 @@ export const what = group('What', node, {
   route: {
     commands: ['sidecar'],
     type: list(route),
-    help: 'Where to listen and where to go: tcp://LISTEN=ENDPOINT,ENDPOINT or udp://LISTEN=ENDPOINT,ENDPOINT, each an address with a port, or unix:/PATH for a unix socket, or srv:NAME for an endpoint by SRV records. ENDPOINT,ENDPOINT|ENDPOINT has a tier that is for when those before it are down. Several addresses to listen on stand with commas, each with its tcp:// or udp://. Options stand at the end, like ?affinity=3h&replay=1k; docs/routes.md has them all. May be given several times.',
+    help: 'Where to listen and where to go: tcp://LISTEN=ENDPOINT,ENDPOINT or udp://LISTEN=ENDPOINT,ENDPOINT, each an address with a port, or unix:/PATH for a unix socket, or srv:NAME for an endpoint by SRV records. In ENDPOINT,ENDPOINT|ENDPOINT the part after the bar is a tier that is used when the endpoints before it are down. Several addresses to listen on stand with commas, each with its tcp:// or udp://. Options stand at the end, like ?affinity=3h&replay=1k; docs/routes.md has them all. May be given several times.',
   },
   resolver: {
     commands: ['sidecar'],
@@ -81,7 +81,7 @@ export const what = group('What', node, {
   'only-usher': {
     commands: ['cleanup'],
     type: onOff,
-    help: "Remove what only Usher makes, and nothing that kube-proxy's iptables, ipvs or nftables mode may have. This is the default where another proxy answers on port 10249 of this host (/proxyMode): what is of the mode it says stays.",
+    help: "Remove what only Usher makes, and nothing that kube-proxy's iptables, ipvs or nftables mode may have. This is the default where another proxy answers on port 10249 of this host (/proxyMode): what belongs to the mode that the proxy reports stays.",
   },
   for: {
     commands: ['wait'],
@@ -106,14 +106,14 @@ export const what = group('What', node, {
     commands: ['completion'],
     type: list(oneOf(['bash', 'zsh', 'fish'])),
     positional: true,
-    help: 'Whose language the script is in.',
+    help: 'Shell that the script is for.',
   },
   address: {
     commands: ['status', 'wait', 'get', 'top', 'tap', 'explain'],
     type: serverAddress(metricsPort),
     default: '127.0.0.1:10249',
     helpFor: {
-      wait: 'The metrics address of the sidecar, what it was given as --metrics-bind-address. A route does not count while its clients only wait (hold, pause), and that is asked there; when nothing answers there, staying open is enough.',
+      wait: 'The metrics address of the sidecar: its --metrics-bind-address. A route does not count while its clients only wait (hold, pause), and the sidecar is asked about that at this address; when nothing answers there, it is enough that the connection stays open.',
     },
     help: 'The metrics address of the Usher to ask, the one it was given as --metrics-bind-address.',
   },

@@ -101,7 +101,7 @@ const seesAll = (cgroup: string): boolean =>
 const noHostPid =
   "without the host's PID namespace (hostPID) connected UDP sockets of pods stay at endpoints that are gone"
 
-const noErrors = 'before Linux 5.18: where nobody serves clients get EPERM'
+const noErrors = 'before Linux 5.18: where no endpoint serves, clients get EPERM'
 const noFailed = 'endpoints whose connect has failed are not passed over'
 
 /** From the best on; what a kernel lacks is said. */

@@ -301,7 +301,7 @@ const openProblem = (path: string, code: string, error: unknown): string => {
       return 'it is on a read-only file system'
     case 'ENXIO':
     case 'EPIPE':
-      return 'nobody reads from it'
+      return 'no process reads from it'
     default:
       return messageOf(error)
   }
@@ -419,7 +419,7 @@ export class SyslogSink implements LineSink {
   #refused(error: Error, lines: number): void {
     this.#lastLost(lines)
     this.#troubled(
-      errorCode(error) === 'ECONNREFUSED' ? 'nobody listens there' : messageOf(error),
+      errorCode(error) === 'ECONNREFUSED' ? 'no process listens there' : messageOf(error),
     )
   }
 

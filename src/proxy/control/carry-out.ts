@@ -174,7 +174,7 @@ export const takeEffect = async ({ clock, reconciler }: ControlDeps): Promise<vo
   if (why === '') return
   const reason =
     why === undefined
-      ? `it is taken and not in effect yet: it takes longer than ${appliedWithinMs / 1000} s`
+      ? `the order is accepted but not in effect yet: it takes longer than ${appliedWithinMs / 1000} s`
       : `it has no effect: ${why}`
   throw new Refusal(503, 'NOT_APPLIED', reason)
 }

@@ -36,7 +36,7 @@ export const connections: Handler<'connections'> = async (deps, { routes, limit 
 }
 
 export const close: Handler<'close'> = async (deps, { connections: ids }) => {
-  needsRelay(deps, 'none can be closed by Usher')
+  needsRelay(deps, 'Usher cannot close them')
   const closed = new Set(await deps.relay()?.query('close-connections', ids))
   if (closed.size > 0)
     deps.log.info({ connections: closed.size, first: [...closed][0] }, 'closed by order')
@@ -96,7 +96,7 @@ export const ended: Handler<'ended'> = async (deps, request) => {
 const unseenEnd = 'Usher does not see them end'
 
 const tooMany =
-  'others look at connections as they end, each at different ones, and there is no room for one more; wait until they have not looked for 3 s, or look at the same as one of them'
+  'too many different queries for ended connections are running; wait until one of them has not been repeated for 3 s, or ask for the same connections as one of them'
 
 const endedStatus = ({
   listener,

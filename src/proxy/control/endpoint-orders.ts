@@ -41,7 +41,7 @@ export const undrain: Handler<'undrain'> = (deps, request) =>
   })
 
 export const weight: Handler<'weight'> = async (deps, request) => {
-  needsUserspace(deps, 'weights are for the relay alone')
+  needsUserspace(deps, 'Usher cannot weight endpoints there')
   const { orders } = deps
   const named = endpointsOf(deps, request)
   const isOf = ({ name, key, endpoint }: NamedEndpoint): number =>
@@ -87,7 +87,7 @@ const changeDrains = async (
   request: EndpointRequest,
   make: (named: readonly NamedEndpoint[]) => void,
 ): Promise<AnswerOf<'drain'>> => {
-  needsUserspace(deps, 'none can be kept from an endpoint')
+  needsUserspace(deps, 'Usher cannot keep them from an endpoint')
   const { orders } = deps
   const named = endpointsOf(deps, request)
   const before = named.map(({ name, key }) => orders.get('drain', name, key))
@@ -228,7 +228,7 @@ const change = async (
   routes: readonly string[],
   make: (names: readonly string[]) => void,
 ): Promise<AnswerOf<'pause'>> => {
-  needsUserspace(deps, 'none can be made to wait')
+  needsUserspace(deps, 'Usher cannot make them wait')
   const { orders, reconciler } = deps
   const { names, notes } = namedServicePorts(reconciler.snapshots(), routes)
   const before = new Set(names.filter(name => orders.get('pause', name)))

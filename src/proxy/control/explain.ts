@@ -132,7 +132,9 @@ const notesOf = (
 ): readonly string[] => [
   ...(placed.reason === '' ? [] : [placed.reason]),
   ...(explanation !== undefined && acceptProxy !== undefined
-    ? ['who comes by a proxy is the client that its header (PROXY protocol) names']
+    ? [
+        'for a connection through a proxy, the client is the one that the PROXY protocol header names',
+      ]
     : []),
   ...(explanation !== undefined && serverNames !== undefined
     ? [
@@ -279,14 +281,14 @@ const explainedVerdict = (
 }
 
 const refusalTexts: Readonly<Record<string, string>> = {
-  '': 'nothing is against it',
+  '': 'nothing prevents it',
   prober: 'it is one of the probers, whose connections are accepted and closed',
   'not allowed': 'the client is not in the list of those that may connect',
   'no endpoint': 'no endpoint is left for it',
   paused: 'paused by order',
   full: 'each endpoint has as many connections as it may have',
   queue: 'others wait for a place at an endpoint, and come first',
-  'too many wait': 'it would have to wait, and as many clients wait as may',
+  'too many wait': 'it would have to wait, but the limit of waiting clients is reached',
 }
 
 /** Which of a ServicePort's targets a client gets, and what decides that. */

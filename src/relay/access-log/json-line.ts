@@ -139,7 +139,7 @@ const ofEach: readonly JsonField[] = [
   {
     name: 'usher.dial_ms',
     meaning:
-      'milliseconds from the accept until an endpoint was connected to, or none was going to be; with the time that it waited',
+      'milliseconds from the accept until an endpoint was connected, or Usher gave up; includes the time that the client waited',
     of: ({ record }) => milliseconds(record.dialMs),
   },
   {

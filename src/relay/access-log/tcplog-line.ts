@@ -29,7 +29,7 @@ export const tcplogFields: readonly TcplogField[] = [
     name: '%Tw',
     meaning:
       'milliseconds that it waited: for a place at an endpoint, for one to come back, or for the end of a pause',
-    differs: 'that of a hold and a pause is no queue’s',
+    differs: 'includes the wait of a hold or a pause, which is no queue',
   },
   {
     name: '%Tc',

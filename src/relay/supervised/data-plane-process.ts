@@ -91,7 +91,7 @@ export class DataPlaneProcess implements Channel<Call> {
   #disconnected(): void {
     if (this.#hasEnded) return
     this.#lingering = this.#clock.setTimeout(
-      () => this.#remote.kill('it could not be talked to any more'),
+      () => this.#remote.kill('it no longer accepted messages'),
       lingerMs,
     )
   }

@@ -129,7 +129,7 @@ export class ListParser {
   end(): ListEnvelope {
     const envelope = parseJson(Buffer.concat(this.#envelope).toString('utf8'))
     if (typeof envelope === 'object' && envelope !== null) return envelope
-    throw new Error('the list broke off, or is not one')
+    throw new Error('the list ended early, or the answer is not a list')
   }
 
   #emit(last: Buffer): void {

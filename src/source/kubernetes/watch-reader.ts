@@ -115,7 +115,7 @@ export class WatchReader {
     if (this.#gathered === undefined) return
     const { clock, timing } = this.#options
     const late = () =>
-      body.destroy(new UsherError('SILENCE', 'the first state has no end'))
+      body.destroy(new UsherError('SILENCE', 'the end of the initial list did not come'))
     const { markSilenceMs, markMs } = timing
     this.#markWatch = [markSilenceMs, markMs].map(ms => new Watchdog(clock, ms, late))
   }

@@ -154,7 +154,7 @@ t.test('a FIFO', async t => {
   execFileSync('mkfifo', [path])
   const { write, sink, troubles, lost } = sinkAt(t, path)
   await until('it has no reader', () => troubles.length === 1)
-  t.equal(troubles[0], 'nobody reads from it')
+  t.equal(troubles[0], 'no process reads from it')
   write('one\n')
   const reading = constants.O_RDONLY | constants.O_NONBLOCK
   const reader = await open(path, reading)
@@ -191,7 +191,7 @@ t.test('a FIFO', async t => {
   await until('some are heard', async () => (heard += await read()).length > 100)
   await reader.close()
   await until('the reader is missed', () => troubles.at(-1) !== '')
-  t.equal(troubles.at(-1), 'nobody reads from it')
+  t.equal(troubles.at(-1), 'no process reads from it')
   const next = await open(path, reading)
   t.teardown(() => next.close())
   heard = ''

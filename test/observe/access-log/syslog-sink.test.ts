@@ -57,7 +57,7 @@ t.test('nobody listens: it is said, and counted', async t => {
     await new Promise(resolve => setTimeout(resolve, 10))
     return troubles.length > 0
   })
-  t.equal(troubles[0], 'nobody listens there')
+  t.equal(troubles[0], 'no process listens there')
   t.ok(lost.lines > 0)
   const [, heard] = await server(t, port)
   await until('then somebody does', async () => {
