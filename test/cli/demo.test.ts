@@ -199,7 +199,7 @@ t.test('has not come out well when it was stopped before its end', { skip }, asy
 t.test('makes do with 127.0.0.1 alone, and says so', async t => {
   const { code, text } = show(t, same, { allOfLoopback: false })
   t.equal(await code, 0, text())
-  t.match(text(), /has but 127\.0\.0\.1 for TCP and UDP/)
+  t.match(text(), /has only 127\.0\.0\.1 for TCP and UDP/)
   t.match(text(), `TCP ${prefix}.0.10:8080, dial 127.0.0.1:`, 'VIPs are as they were')
   t.match(text(), /requests to http:\/\/127\.0\.0\.1:\d+\n/, 'a proxy port is dialled')
   t.match(text(), /6 requests from 1 client /)

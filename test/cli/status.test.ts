@@ -453,7 +453,7 @@ t.test('source ranges say who may use the load-balancer IPs', async t => {
     show(['192.0.2.0/24', '198.51.100.7/32']),
     '\n  load-balancer IPs: for clients from 192.0.2.0/24, 198.51.100.7/32 only\n',
   )
-  t.match(show([]), '\n  load-balancer IPs: for no client, ')
+  t.match(show([]), '\n  load-balancer IPs: open to no client, ')
   t.notMatch(show(null), 'load-balancer IPs')
 })
 

@@ -131,7 +131,7 @@ t.test(
     await until('its end is printed', () => /"EndedConnection"/.test(printed.out))
     first.send('SIGKILL')
     await first.exit
-    await until('it says that nobody answers', () => /is asked again/.test(printed.err))
+    await until('it says that it tries again', () => /; retrying/.test(printed.err))
     await startUsher(t, 'sidecar', route, at)
     await until('it goes on', () => /there is an answer again/.test(printed.err))
     await until('what is not known is said', () => /"kind":"Gap"/.test(printed.out))

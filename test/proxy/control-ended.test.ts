@@ -94,7 +94,7 @@ t.test(
     page.isFull = true
     t.match(await order(path, '/ended', { routes: ['default/web:http'] }), {
       status: 503,
-      body: { error: { code: 'TOO_MANY', message: /no room for one more/ } },
+      body: { error: { code: 'TOO_MANY', message: /too many different queries/ } },
     })
     t.match(await order(path, '/ended', { routes: ['default/wep'] }), {
       status: 404,
