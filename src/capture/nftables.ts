@@ -219,7 +219,7 @@ class Guard {
     return this.#installed.value === true && this.#table.isPlaced
   }
 
-  /** Whether a table of its name is there, whoever has made it. */
+  /** Whether a table of its name is there, also of another process. */
   async isFound(): Promise<boolean> {
     return (await listTables(this.#deps.run, this.#family)).has(this.#table.name)
   }

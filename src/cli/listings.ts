@@ -18,6 +18,7 @@ import {
   routeName,
   serviceStates,
   severityStyle,
+  withoutPort,
 } from '../page/service-words.ts'
 import { type Cells, headOf, rowOf } from './columns.ts'
 import type { itemShapes, ItemOf } from './json-documents.ts'
@@ -387,5 +388,3 @@ export const notFound = (given: string, ports: readonly Named[]): UsherError => 
     `there is no Service or route ${JSON.stringify(given)}; ${hint}`,
   )
 }
-
-const withoutPort = (route: string): string => route.replace(/:[^/]*$/, '')

@@ -274,7 +274,7 @@ export const overallOf = (document: StatusOf<unknown>): Overall => ({
     : document.unhealthy.length > 0
       ? document.unhealthy
       : ['no reason given'],
-  sourceError: document.source.error,
+  source: document.source,
   problemCount: document.problems.length,
 })
 

@@ -10,9 +10,8 @@ export const showHead = (
   ports: readonly ShownPort[],
   lost: string,
 ): void => {
-  const { draining, unhealthy, about, source, problemCount } = head
-  const overall = { draining, unhealthy, sourceError: source.error, problemCount }
-  const { parts, severity } = headlineOf(overall, ports)
+  const { about, source } = head
+  const { parts, severity } = headlineOf(head, ports)
   const health = byId('health')
   const isTrouble = lost !== '' || severity >= 3
   setText(health, lost === '' ? parts.join(' · ') : lost)

@@ -38,7 +38,7 @@ const worstOf = (ports: Iterable<Stated>): readonly Stated[] => {
   const worst = new Map<string, Stated>()
   for (const port of ports) {
     const { servicePort, state = 'ok' } = port
-    const service = isOfService(port) ? servicePort.replace(/:[^/]*$/, '') : servicePort
+    const service = isOfService(port) ? withoutPort(servicePort) : servicePort
     const before = worst.get(service)?.state
     if (before === undefined || serviceStates[state] > serviceStates[before])
       worst.set(service, { servicePort: service, state })
@@ -60,8 +60,8 @@ export interface Overall {
   readonly draining: boolean
   /** Why Usher is not healthy; empty when it is. */
   readonly unhealthy: readonly string[]
-  /** Why the source can't be read now; '' when it can. */
-  readonly sourceError: string
+  /** `error`: why it can't be read now; '' when it can. */
+  readonly source: { readonly error: string }
   readonly problemCount: number
 }
 
@@ -74,14 +74,14 @@ export interface Headline {
 
 /** What there is to know at a glance; what is worst comes first after how Usher itself is. */
 export const headlineOf = (overall: Overall, ports: Iterable<Stated>): Headline => {
-  const { draining, unhealthy, sourceError, problemCount } = overall
+  const { draining, unhealthy, source, problemCount } = overall
   const services = worstOf(ports)
   const noun = services.every(one => !isOfService(one)) ? 'route' : 'Service'
   const found: (readonly [severity: number, text: string])[] = []
   if (unhealthy.length > 0) found.push([3, `is not healthy: ${unhealthy.join('; ')}`])
   else if (draining) found.push([2, 'drains: it waits for open connections to end'])
   else found.push([0, 'runs'])
-  if (sourceError !== '') found.push([2, 'the source can’t be read'])
+  if (source.error !== '') found.push([2, 'the source can’t be read'])
   const bad = [...countStates(services)].filter(([state]) => serviceStates[state] > 0)
   bad.sort(([a], [b]) => serviceStates[b] - serviceStates[a] || (a < b ? -1 : 1))
   for (const [i, [state, number]] of bad.entries()) {
@@ -118,6 +118,10 @@ export const identity = (
 /** A route is called by its name alone, the port of a Service as `namespace/name:port`. */
 export const routeName = (servicePort: string): string =>
   servicePort.replace(/^route\//, '')
+
+/** `namespace/name`. */
+export const withoutPort = (servicePort: string): string =>
+  servicePort.replace(/:[^/]*$/, '')
 
 /** Routes of a sidecar are of none. */
 export const isOfService = ({ servicePort }: Pick<ShownPort, 'servicePort'>): boolean =>

@@ -1,4 +1,4 @@
-import { countedFields, type ShownPort } from './service-words.ts'
+import { countedFields, type Overall, type ShownPort } from './service-words.ts'
 
 // What goes over `/stream`: server-sent events, each with one line of JSON. First the whole, then what
 // has changed. A Service here is a ServicePort of one IP family, and has a number for as long as it is
@@ -28,10 +28,7 @@ export interface ShownRow extends ShownPort {
 }
 
 /** Sent when it has changed. */
-export interface Head {
-  readonly draining: boolean
-  /** Why Usher is not healthy; empty when it is. */
-  readonly unhealthy: readonly string[]
+export interface Head extends Overall {
   /** '' where there is none. */
   readonly node: string
   /** Version, mode, relay, node. */
@@ -41,7 +38,6 @@ export interface Head {
   readonly counted: 'all' | 'some' | 'none'
   /** The first of them. */
   readonly problems: readonly string[]
-  readonly problemCount: number
 }
 
 /** Once a second. */

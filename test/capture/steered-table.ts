@@ -1,9 +1,9 @@
 import { isDeepStrictEqual } from 'node:util'
+import type { VipRule } from '../../src/capture/iptables/vip-rule.ts'
 import type { SteeringRules } from '../../src/capture/steering.ts'
 import { type KernelSync, plainSettings } from '../../src/kernel/proxier.ts'
-import type { ServicePort, Target, VipKind } from '../../src/model/snapshot.ts'
-import type { Protocol } from '../../src/model/service.ts'
-import { type AddressPort, type IpFamily, wildcardOf } from '../../src/util/ip.ts'
+import type { ServicePort, Target } from '../../src/model/snapshot.ts'
+import { type IpFamily, wildcardOf } from '../../src/util/ip.ts'
 import { servicePort } from '../support/service-ports.ts'
 
 export const proxyAddresses: Readonly<Record<IpFamily, string>> = {
@@ -12,19 +12,7 @@ export const proxyAddresses: Readonly<Record<IpFamily, string>> = {
 }
 
 /** A VIP that is steered, and what becomes of its clients. */
-export interface SteeredVip {
-  readonly name: string
-  readonly family: IpFamily
-  readonly kind: VipKind
-  /** Undefined for a node port. */
-  readonly address: string | undefined
-  readonly protocol: Protocol
-  readonly port: number
-  readonly to: AddressPort
-  readonly outside: Target['verdict']
-  readonly fromNode: Target['verdict']
-  readonly allowedClients: readonly string[] | undefined
-}
+export type SteeredVip = Omit<VipRule, 'key'>
 
 const keyOf = ({ address = '*', protocol, port }: SteeredVip): string =>
   `${address} ${protocol} ${port}`

@@ -271,7 +271,7 @@ const setDefinitions = ({
   }
   return {
     ...(relay?.isAlone !== true && ofEndpoints),
-    // Also while nothing is steered: a table that is made anew forgets who was bound by affinity.
+    // Also while nothing is steered: a table that is made from scratch forgets who was bound by affinity.
     'relayed-service-ips': ['map', `type ${vip} : ${relayAt};`],
     'relayed-from-node-service-ips': ['map', `type ${vip} : ${relayAt};`],
     'relayed-service-nodeports': ['map', `type ${nodePort} : ${relayAt};`],

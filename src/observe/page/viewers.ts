@@ -295,11 +295,10 @@ const countedOf = ({ mode, relay }: StatusInput): Head['counted'] => {
 
 /** For a browser without JavaScript, and until the first figures are there. */
 const healthSentence = (input: StatusInput, now: number): string => {
-  const { draining, unhealthy, about: rest, source, problemCount } = pageHead(input)
+  const head = pageHead(input)
   const { name, lastGoodAt } = input.source
-  const overall = { draining, unhealthy, sourceError: source.error, problemCount }
-  const { parts } = headlineOf(overall, [])
-  return `${parts.join(' · ')}. ${rest}; ${lastReadText(name, lastGoodAt, now)}.`
+  const { parts } = headlineOf(head, [])
+  return `${parts.join(' · ')}. ${head.about}; ${lastReadText(name, lastGoodAt, now)}.`
 }
 
 const ms = (seconds: number | undefined): number =>
