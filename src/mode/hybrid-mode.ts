@@ -48,6 +48,8 @@ export class HybridMode implements Mode {
   #led: readonly Placement[] = []
   #isEnding = false
   #underWay: Promise<unknown> = Promise.resolve()
+  #handedOver: Promise<void> | undefined
+  #closed: Promise<void> | undefined
 
   constructor(deps: HybridModeDeps) {
     this.#deps = deps
@@ -78,11 +80,12 @@ export class HybridMode implements Mode {
   async #sync(snapshots: readonly Snapshot[]): Promise<void> {
     this.#all = snapshots
     const relayed = snapshots.map(one => this.#relayed.of(one))
-    if (this.#relay === undefined) {
+    let relay = this.#relay
+    if (relay === undefined) {
       if (relayed.every(isEmpty)) return this.#deps.kernel.sync(snapshots)
       // First, as it is then this process's turn to write rules; and where the relay does not start.
       await this.#deps.kernel.sync(snapshots)
-      this.#relay = await this.#start()
+      relay = await this.#start()
     }
     if (this.#leaves(snapshots, relayed)) {
       // Where the kernel does not take them now they stay until it does.
@@ -91,15 +94,14 @@ export class HybridMode implements Mode {
       // An end lets go of them, too.
       if (this.#isEnding) return
     }
-    const relay = this.#relay
     try {
       await relay.sync(relayed)
-      await this.#lead(snapshots, relay.placements)
     } catch (error) {
       // Better without what they ask for than not at all.
       await this.#lead(snapshots, [])
       throw error
     }
+    await this.#lead(snapshots, relay.placements)
   }
 
   /** Whether the kernel is to serve what clients are led to the relay for. */
@@ -122,47 +124,58 @@ export class HybridMode implements Mode {
     placed: readonly Placement[],
   ): Promise<void> {
     const steered = await this.#steered.of(placed)
+    // Where one family fails the other may have taken it.
+    const led = [...this.#led, ...placed].map(one => [one.listenerId, one] as const)
+    this.#led = [...new Map(led).values()]
     await this.#deps.kernel.sync(snapshots.map(one => withSteered(one, steered)))
     this.#led = placed
   }
 
   /** The kernel's rules stay at the end, and serve new clients of all Services from then on. */
   async drain(ms: number): Promise<DrainResult> {
-    const { kernel } = this.#deps
-    this.#isEnding = true
-    const relay = this.#relay
-    if (relay === undefined) return kernel.drain(ms)
-    const handedOver = this.#handOver().catch((error: unknown) =>
-      this.#deps.failed(error),
-    )
-    // The drains end tools that hang.
-    await Promise.race([handedOver, this.#deps.sleep(patienceMs)])
     try {
-      return await relay.drain(ms)
+      await this.#handOver()
+      return (await this.#relay?.drain(ms)) ?? { reset: 0 }
     } finally {
+      // What guards the relay has the name that the next process gives its own. `close` rejects with it.
+      await this.#closeRelay()?.catch(() => {})
       // Then it is the next process's turn, which takes out what open connections go by.
-      await kernel.drain(ms)
+      await this.#deps.kernel.drain(ms)
     }
   }
 
-  /** Else new clients of the relay would wait for as long as its open connections last. */
-  async #handOver(): Promise<void> {
-    await this.#underWay
-    await this.#lead(this.#all, [])
-  }
-
   async close(): Promise<void> {
-    this.#isEnding = true
     try {
-      await this.#relay?.close()
+      await this.#handOver()
+      await this.#closeRelay()
     } finally {
       await this.#deps.kernel.close()
     }
   }
 
+  /** Else new clients of the relay would wait for as long as its open connections last. */
+  #handOver(): Promise<void> {
+    this.#isEnding = true
+    return (this.#handedOver ??= this.#handOverNow())
+  }
+
+  async #handOverNow(): Promise<void> {
+    if (this.#relay === undefined) return
+    const led = this.#underWay.then(() => this.#lead(this.#all, []))
+    // The end of the kernel mode ends tools that hang.
+    await Promise.race([
+      led.catch((error: unknown) => this.#deps.failed(error)),
+      this.#deps.sleep(patienceMs),
+    ])
+  }
+
+  #closeRelay(): Promise<void> | undefined {
+    return (this.#closed ??= this.#relay?.close())
+  }
+
   async #start(): Promise<Mode> {
     const relay = await this.#deps.startRelay()
-    if (!this.#isEnding) return relay
+    if (!this.#isEnding) return (this.#relay = relay)
     await relay.close()
     throw new Error('the mode has ended')
   }

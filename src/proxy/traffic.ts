@@ -153,7 +153,7 @@ const withRelay = (
       failed: err =>
         log.error(
           { err },
-          'Services that the relay served are not served until the next start',
+          'Services that the relay served could not be handed over to the kernel: their new clients wait until another mode or the next start serves them',
         ),
     })
   },

@@ -126,11 +126,19 @@ t.test('the kernel serves a Service until the relay does, and from then on', asy
     all,
     'relay drains',
     'relay has drained',
+    'relay closes',
     'kernel drains',
     'kernel has drained',
-    'relay closes',
     'kernel closes',
   ])
+})
+
+t.test('an end without a drain hands over as well', async t => {
+  const { mode, sync, calls } = setUp()
+  await sync(plain, db)
+  calls.length = 0
+  await mode.close()
+  t.strictSame(calls, [all, 'relay closes', 'kernel closes'])
 })
 
 t.test('one comes while another leaves', async t => {
@@ -152,10 +160,11 @@ t.test('one comes while another leaves', async t => {
   )
 })
 
-/** The next process may begin when the kernel mode has drained. */
+/** The next process may begin when the kernel mode has drained: it has a guard of the same name. */
 const drained = [
   'relay drains',
   'relay has drained',
+  'relay closes',
   'kernel drains',
   'kernel has drained',
 ]
@@ -164,6 +173,18 @@ t.test('the relay keeps what leaves it until the kernel has it', async t => {
   const { sync, broken } = setUp()
   await sync(plain, db)
   broken.add('kernel')
+  const third = servicePort('third', { relayed: true })
+  t.strictSame(
+    await sync(plain, db, third),
+    [
+      `relay: ${dbKey} ${third.key}`,
+      `${split} ${third.key} by the relay`,
+      'rejects: no kernel',
+    ],
+    'it goes on with what it had',
+  )
+  const [left] = await sync(plain, db, servicePort('third'))
+  t.equal(left, `${split} ${third.key}`, 'one family may have led there')
   const kept = [all, 'rejects: no kernel']
   t.strictSame(await sync(plain, unrelayed), kept)
   t.strictSame(await sync(plain, unrelayed), kept, 'however often that fails')
