@@ -52,7 +52,7 @@ export interface NftablesDeps {
 }
 
 /**
- * Rules by `nft`, from nftables 1.0 on: those of nftables mode's proxier in the table
+ * Rules by `nft`, from nftables 1.0.1 on: those of nftables mode's proxier in the table
  * `usher-services`, and a table `usher` that knows no Service and guards the proxy address.
  */
 export const nftablesSteering = (deps: NftablesDeps): SteeringKind => {

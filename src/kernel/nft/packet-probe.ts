@@ -18,6 +18,9 @@ export type Steer = (from: AddressPort, to: AddressPort) => Promise<void>
  */
 export type PacketProbe = (family: IpFamily, steer: Steer) => Promise<boolean | undefined>
 
+/** As kube-proxy wants it; 0.9.8 takes what is tried here, and crashes on other changes. */
+const oldest = [1, 0, 1]
+
 /**
  * Whether nft and the kernel take tables as Usher's: `attempt` has one of another name lead a
  * connection, and says whether it does, as a PacketProbe. What it makes is taken out, and so is what
@@ -27,7 +30,6 @@ export const probeTables = async (
   run: RunTool,
   family: IpFamily,
   attempt: (table: string) => Promise<boolean | undefined>,
-  oldest: readonly number[] = [],
 ): Promise<Probe> => {
   let nft = 'nft'
   try {

@@ -88,9 +88,6 @@ interface FormProbe extends Probe {
   readonly form: Form
 }
 
-/** As kube-proxy wants it; 0.9.8 takes what is tried here, and crashes on other changes. */
-const oldest = [1, 0, 1]
-
 const withOwnMaps = ', with a map for each Service: large clusters take long'
 
 /**
@@ -102,7 +99,7 @@ export const probeForms = async (
   deps: ProbeDeps,
 ): Promise<FormProbe> => {
   const tryIt = (form: Form): Promise<Probe> =>
-    probeTables(deps.run, family, table => tryForm(family, form, table, deps), oldest)
+    probeTables(deps.run, family, table => tryForm(family, form, table, deps))
   const shared = await tryIt('shared')
   if (shared.usable) return { ...shared, form: 'shared' }
   const { usable, detail } = await tryIt('own')

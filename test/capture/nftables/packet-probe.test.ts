@@ -19,7 +19,7 @@ const answers = (...list: readonly (string | ToolError)[]): RunTool => {
   }
 }
 
-const version = 'nftables v0.9.0 (Fearless Fosdick)\n'
+const version = 'nftables v1.0.1 (Fearless Fosdick #3)\n'
 const failed = (stderr: string) => new ToolError(`nft -f -: ${stderr}`, 'failed', stderr)
 const steered: PacketProbe = async (_, steer) => {
   await steer({ address: '127.0.0.1', port: 1 }, { address: '127.0.0.1', port: 2 })
@@ -42,8 +42,12 @@ t.test('probing', async t => {
       [answers(missing), 'nft: not found; install it'],
       [answers(version, denied), 'nft: Operation not permitted'],
       [
+        answers('nftables v0.9.8 (E.D.S.)'),
+        'nft 0.9.8 is too old: 1.0.1 or newer is needed',
+      ],
+      [
         answers(version, '', '', syntax, ''),
-        /^nft 0.9.0 is too old: .*unexpected x: x y z$/,
+        /^nft 1.0.1 is too old: .*unexpected x: x y z$/,
       ],
       [
         answers(version, '', '', kernel, ''),
