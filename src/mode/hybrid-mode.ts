@@ -228,6 +228,10 @@ export const loopbackKey = ({ key }: Pick<ServicePort, 'key'>): string =>
 /** Whether this is the key, or the listener's id, of what is served on loopback. */
 export const isOnLoopback = (key: string): boolean => key.endsWith(onLoopback)
 
+/** The key, or the listener's id, of the ServicePort that it is a part of. */
+export const withoutLoopback = (key: string): string =>
+  isOnLoopback(key) ? key.slice(0, -onLoopback.length) : key
+
 const loopback: Readonly<Record<IpFamily, string>> = { IPv4: '127.0.0.1', IPv6: '::1' }
 
 const loopbackVip = ({ kind, port }: Vip, family: IpFamily): readonly Vip[] =>

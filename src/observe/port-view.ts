@@ -197,11 +197,8 @@ export const portFields: PortFields = {
   },
   active: ({ listener }) => listener?.counters.active ?? null,
   accepted: ({ listener }) => listener?.counters.accepted ?? null,
-  failed: view =>
-    view.listener === undefined
-      ? null
-      : Object.values(failuresOf(view)).reduce((sum, times) => sum + times, 0),
-  failedBy: view => failuresOf(view),
+  failed: view => (view.listener === undefined ? null : failedOf(view.listener)),
+  failedBy: ({ listener }) => (listener === undefined ? {} : failuresOf(listener)),
   retries: ({ listener }) => listener?.counters.dialRetries ?? null,
   held: ({ listener }) => listener?.counters.held ?? null,
   holdRefused: ({ listener }) => listener?.counters.holdRefused ?? null,
@@ -217,12 +214,16 @@ export const portFields: PortFields = {
 }
 
 /** All that went wrong but what clients did themselves (CC, CD, cD): see cause.ts. */
-const failuresOf = ({ listener }: PortView): Record<string, number> =>
+const failuresOf = ({ counters }: ListenerStats): Record<string, number> =>
   Object.fromEntries(
-    Object.entries(listener?.counters.failed ?? {}).filter(
+    Object.entries(counters.failed).filter(
       ([cause, times]) => times > 0 && !/^c/i.test(cause),
     ),
   )
+
+/** As `failed` of a ServicePort. */
+export const failedOf = (listener: ListenerStats): number =>
+  Object.values(failuresOf(listener)).reduce((sum, times) => sum + times, 0)
 
 const pauseOf = ({ servicePort, orders }: PortParts): StandingOrder | undefined =>
   servicePort.protocol === 'TCP' ? orders.find(({ kind }) => kind === 'pause') : undefined

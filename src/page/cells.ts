@@ -1,4 +1,4 @@
-import type { Column, Style } from './column.ts'
+import type { Column } from './column.ts'
 import { el, setAttribute, setText } from './dom.ts'
 
 /** Makes a row's cells say what the columns read of `item`, with the nodes that are there. */
@@ -9,27 +9,29 @@ export const fillRow = <T>(
   now: number,
 ): void => {
   while (row.cells.length < columns.length) row.append(el('td'))
-  for (const [i, { read, more, style }] of columns.entries())
-    fillCell(
-      row.cells[i] as HTMLElement,
-      read(item, now),
-      more?.(item, now) ?? '',
-      style?.(item, now),
-    )
+  for (const [i, { read, more, style, isName = false }] of columns.entries()) {
+    const cell = row.cells[i] as HTMLElement
+    fillCell(cell, read(item, now), more?.(item, now) ?? '', isName)
+    const color = style?.(item, now)
+    cell.classList.toggle('trouble', color === 'red')
+    cell.classList.toggle('warning', color === 'yellow')
+  }
 }
+
+/** Characters at the end of a name that are always seen: names of one application begin alike. */
+const endOfName = 12
 
 const fillCell = (
   cell: HTMLElement,
   text: string,
   more: string,
-  style: Style | undefined,
+  isName: boolean,
 ): void => {
-  if (cell.firstChild === null) cell.append('', el('small'))
-  const [shown, rest] = cell.childNodes
-  if (shown) setText(shown, text)
-  if (rest) setText(rest, more)
-  cell.classList.toggle('trouble', style === 'red')
-  cell.classList.toggle('warning', style === 'yellow')
+  if (cell.firstChild === null) cell.append(...partsOf(isName))
+  const cut = Math.max(endOfName, text.length - endOfName)
+  const texts = isName ? [text.slice(0, cut), text.slice(cut), more] : [text, more]
+  const parts = isName ? (cell.firstChild as Element).children : cell.childNodes
+  for (const [i, part] of [...parts].entries()) setText(part, texts[i] ?? '')
   // What may be cut off.
   setAttribute(
     cell,
@@ -37,6 +39,9 @@ const fillCell = (
     text.length + more.length > 12 ? [text, more].join(' ').trim() : '',
   )
 }
+
+const partsOf = (isName: boolean): readonly (Node | string)[] =>
+  isName ? [el('div', {}, el('span'), el('span'), el('small'))] : ['', el('small')]
 
 /** A small table whose rows are filled again and again. */
 export interface SmallTable<T> {

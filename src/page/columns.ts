@@ -58,6 +58,7 @@ export const columns: readonly ServiceColumn[] = [
   {
     id: 'name',
     name: 'Service',
+    isName: true,
     first: 'ascending',
     read: ({ servicePort }) => routeName(servicePort),
     more: ({ protocol, family }) =>

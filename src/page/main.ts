@@ -57,7 +57,7 @@ const table = new ServiceTable(byId('scroller'), {
 })
 
 const render = (): void => {
-  const { head, tick, looks } = store
+  const { head, tick } = store
   if (head === undefined || tick === undefined || document.hidden) return
   showHead(head, tick, store.rows, lost)
   showProcess(tick)
@@ -71,7 +71,6 @@ const render = (): void => {
     sorting,
     active,
     opened: opened?.row,
-    look: looks,
     now: tick.at,
     isCounted,
   })
@@ -145,6 +144,7 @@ followStream(
     rows: texts => store.setRows(texts),
     gone: gone => store.remove(gone),
     counts: counts => store.setCounts(counts),
+    past: past => store.setPast(past),
     tick: tick => {
       // A look that was told before, on a stream before, is no news.
       if (tick.at !== heardAt) lost = ''

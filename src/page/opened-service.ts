@@ -247,6 +247,12 @@ const lastErrors = (ended: readonly EndedConnection[]): ReadonlyMap<string, stri
   return errors
 }
 
+const bytesOf = ({
+  bytesToBackend,
+  bytesToClient,
+}: Pick<EndedConnection, 'bytesToBackend' | 'bytesToClient'>): string =>
+  `${bytesForPeople(bytesToBackend)} / ${bytesForPeople(bytesToClient)}`
+
 /** Causes that are the client's doing, or nobody's. */
 const noFault = /^(?:--|c.)$/i
 
@@ -266,8 +272,7 @@ const endedColumns: readonly Column<EndedConnection>[] = [
     more: one => failedAttempts(one),
   },
   { name: 'Took', read: ({ totalMs }) => millis(totalMs) },
-  { name: 'To it', read: ({ bytesToBackend }) => bytesForPeople(bytesToBackend) },
-  { name: 'To client', read: ({ bytesToClient }) => bytesForPeople(bytesToClient) },
+  { name: 'To it / to client', read: bytesOf },
 ]
 
 /** `after 10.0.0.7:80 refused, 1 ms`; of more than one there are the numbers: `11 attempts: 10 refused, 1 timeout`. */
@@ -290,8 +295,7 @@ const openColumns: readonly Column<OpenConnection>[] = [
   { name: 'State', read: ({ state }) => state },
   { name: 'Age', read: ({ ageMs }) => forPeople(ageMs) },
   { name: 'Idle', read: ({ idleMs }) => (idleMs === null ? '–' : forPeople(idleMs)) },
-  { name: 'To it', read: ({ bytesToBackend }) => bytesForPeople(bytesToBackend) },
-  { name: 'To client', read: ({ bytesToClient }) => bytesForPeople(bytesToClient) },
+  { name: 'To it / to client', read: bytesOf },
 ]
 
 const millis = (ms: number): string =>

@@ -1,4 +1,3 @@
-import { History } from './history.ts'
 import { type Counts, identity, type Rates, ratesOf } from './service-words.ts'
 import { countsPerRow, type Events, type Head, type ShownRow, type Tick } from './wire.ts'
 
@@ -9,8 +8,8 @@ export interface Row extends ShownRow {
   active: number
   /** A second, since the look before. */
   rates: Rates
-  /** There since it had connections. */
-  history: History | undefined
+  /** As `Events.past`. */
+  past: readonly number[]
 }
 
 const none: Counts = []
@@ -20,14 +19,12 @@ const idle = ratesOf(none, none, 1)
 export class Store {
   head: Head | undefined
   tick: Tick | undefined
-  /** Looks so far. */
-  looks = 0
   readonly #rows = new Map<number, Row>()
   /** As of the last look. */
   readonly #counts = new Map<Row, Counts>()
   readonly #fresh = new Map<Row, Counts>()
   readonly #moving = new Set<Row>()
-  /** What was known before the connection broke, by name: its past is still true. */
+  /** What was known before the connection broke, by name: what is opened or chosen stays the same object. */
   #before = new Map<string, Row>()
 
   get rows(): readonly Row[] {
@@ -65,11 +62,17 @@ export class Store {
     }
   }
 
+  setPast(all: Events['past']): void {
+    for (const [number, rates] of all) {
+      const row = this.#rows.get(number)
+      if (row !== undefined) row.past = rates
+    }
+  }
+
   /** A look is complete. */
   setTick(tick: Tick): void {
     const seconds = (tick.at - (this.tick?.at ?? tick.at)) / 1000
     this.tick = tick
-    this.looks += 1
     this.#before.clear()
     for (const row of this.#moving) if (!this.#fresh.has(row)) this.#move(row, idle)
     for (const [row, counts] of this.#fresh) {
@@ -85,8 +88,6 @@ export class Store {
     row.rates = rates
     const moves = Object.values(rates).some(rate => rate > 0)
     this.#moving[moves ? 'add' : 'delete'](row)
-    if (rates.accepted > 0 || rates.failed > 0) row.history ??= new History(this.looks)
-    row.history?.put(this.looks, rates.accepted, rates.failed)
   }
 
   /** The row of this number, new if it belongs to another Service by now. */
@@ -96,6 +97,7 @@ export class Store {
     this.#forget(number)
     const row = this.#before.get(identity(shown)) ?? ({ ...nothing } as Row)
     row.rates = idle
+    row.past = []
     this.#rows.set(number, row)
     return row
   }
@@ -108,4 +110,4 @@ export class Store {
   }
 }
 
-const nothing = { active: 0, history: undefined }
+const nothing = { active: 0 }

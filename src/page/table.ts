@@ -1,9 +1,10 @@
 import { fillRow } from './cells.ts'
 import { columns, type ServiceColumn, type Sorting, troubleOf } from './columns.ts'
-import { el, setAttribute } from './dom.ts'
+import { el, setAttribute, setText } from './dom.ts'
 import { identity } from './service-words.ts'
 import type { Row } from './store.ts'
-import { historyLength, type History } from './history.ts'
+import { perSecond } from './format.ts'
+import { pastSteps } from './wire.ts'
 
 /** As services-table.css has it. */
 const rowHeight = 28
@@ -15,7 +16,6 @@ export interface TableState {
   readonly sorting: Sorting
   readonly active: Row | undefined
   readonly opened: Row | undefined
-  readonly look: number
   /** `Tick.at`. */
   readonly now: number
   readonly isCounted: boolean
@@ -28,7 +28,7 @@ interface TableDeps {
 
 interface ShownRow {
   readonly element: HTMLTableRowElement
-  readonly spark: Sparkline
+  readonly past: PastCell
 }
 
 /** The table of Services: of ten thousand rows those exist that can be seen. */
@@ -108,19 +108,19 @@ export class ServiceTable {
   #resize(count: number): void {
     while (this.#shown.length > count) this.#shown.pop()?.element.remove()
     while (this.#shown.length < count) {
-      const spark = sparkline()
+      const past = pastCell()
       const element = el('tr')
       element.append(...columns.map(column => el('td', attributesOf(column))))
-      element.append(el('td', { class: 'past' }, spark.element))
+      element.append(past.element)
       this.#below.before(element)
-      this.#shown.push({ element, spark })
+      this.#shown.push({ element, past })
     }
   }
 
-  #fill({ element, spark }: ShownRow, row: Row, at: number): void {
-    const { now, look, active, opened } = this.#state as TableState
+  #fill({ element, past }: ShownRow, row: Row, at: number): void {
+    const { now, active, opened } = this.#state as TableState
     fillRow(element, columns, row, now)
-    spark.draw(row.history, look)
+    past.show(row.past)
     setAttribute(element, 'aria-rowindex', String(at + 2))
     setAttribute(element, 'id', row === active ? 'active-row' : '')
     setAttribute(element, 'aria-selected', String(row === opened))
@@ -153,52 +153,56 @@ const attributesOf = ({
 })
 
 const pastHelp =
-  "new connections a second, failures in red; each row's line is as high as its own most"
+  'new connections a second, failures in red; each line is as high as the number beside it'
 
 /** Stands for the rows above or below. */
 const spacer = (): HTMLTableRowElement =>
   el('tr', { class: 'space', role: 'presentation', 'aria-hidden': 'true' })
 
-const [width, height] = [historyLength, 20]
+const [width, height] = [pastSteps - 1, 20]
 const svgNames = 'http://www.w3.org/2000/svg'
 
-/** Two lines, the second one for failures; `draw` it again as often as there is news. */
-interface Sparkline {
-  readonly element: SVGSVGElement
-  draw(history: History | undefined, look: number): void
+/** Two lines, the second one for failures, and the most of either, which is as high as they get. */
+interface PastCell {
+  readonly element: HTMLElement
+  /** As `Row.past`. */
+  show(past: readonly number[]): void
 }
 
-const sparkline = (): Sparkline => {
-  const element = document.createElementNS(svgNames, 'svg')
-  element.setAttribute('viewBox', `0 0 ${width} ${height}`)
-  element.setAttribute('preserveAspectRatio', 'none')
-  // The same is in the row as numbers.
-  element.setAttribute('aria-hidden', 'true')
+const pastCell = (): PastCell => {
+  const curve = document.createElementNS(svgNames, 'svg')
+  curve.setAttribute('viewBox', `0 0 ${width} ${height}`)
+  curve.setAttribute('preserveAspectRatio', 'none')
+  curve.setAttribute('aria-hidden', 'true')
   const lines = ['rate', 'failures'].map(name => {
     const line = document.createElementNS(svgNames, 'path')
     line.setAttribute('class', name)
-    element.append(line)
+    curve.append(line)
     return line
   })
+  const scale = el('small')
+  let shown: readonly number[] = []
   return {
-    element,
-    draw: (history, look) => {
-      const values = history?.values(look) ?? []
-      const most = Math.max(1, ...values.map(([rate, failed]) => Math.max(rate, failed)))
+    element: el('td', { class: 'past' }, el('div', {}, curve, scale)),
+    show: past => {
+      if (past === shown) return
+      shown = past
+      const most = Math.max(0, ...past)
       for (const [i, line] of lines.entries()) {
-        const shown = values.map(value => value[i] ?? 0)
-        line.setAttribute('d', shown.some(value => value > 0) ? pathOf(shown, most) : '')
+        const values = past.filter((_, at) => at % 2 === i)
+        line.setAttribute(
+          'd',
+          values.some(value => value > 0) ? pathOf(values, most) : '',
+        )
       }
+      setText(scale, most === 0 ? '' : `${perSecond(most)}/s`)
     },
   }
 }
 
 const pathOf = (values: readonly number[], most: number): string =>
   values
-    .map((value, i) => {
-      const x = width - values.length + i
-      return `${i === 0 ? 'M' : 'L'}${x} ${lineHeight(value / most)}`
-    })
+    .map((value, i) => `${i === 0 ? 'M' : 'L'}${i} ${lineHeight(value / most)}`)
     .join('')
 
 const lineHeight = (part: number): string => (height - 1 - part * (height - 2)).toFixed(1)

@@ -13,8 +13,14 @@ export interface Events {
   readonly gone: readonly number[]
   /** `countsPerRow` of each Service in turn: its number, then what has been counted of it so far. */
   readonly counts: readonly number[]
+  /** Of each Service whose past has another step: new connections and failures a second of each in turn, oldest first; [] where there were none. */
+  readonly past: readonly (readonly [number: number, rates: readonly number[]])[]
   readonly tick: Tick
 }
+
+/** What is shown of the past: 2 minutes. */
+export const pastSteps = 24
+export const pastStepMs = 5000
 
 export const countsPerRow = 1 + countedFields.length
 

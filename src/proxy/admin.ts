@@ -24,6 +24,7 @@ import {
 import type { Health } from '../observe/health.ts'
 import { bindMetrics } from '../observe/exposition.ts'
 import { createMetrics, type Metrics } from '../observe/metrics.ts'
+import { RecentRates } from '../observe/page/recent-rates.ts'
 import { pageRoutes, Viewers } from '../observe/page/viewers.ts'
 import { ProbeCounts } from '../observe/probe-counts.ts'
 import {
@@ -63,7 +64,6 @@ export interface AdminDeps extends Pick<Shared, 'options' | 'clock' | 'log'> {
 }
 
 export interface Admin {
-  readonly metrics: Metrics
   readonly routes: {
     readonly metrics: Routes
     readonly health: Routes
@@ -73,6 +73,7 @@ export interface Admin {
   /** Asks the relay for its figures, which may be in another process. */
   status(): Promise<StatusInput>
   connections(): Promise<OpenConnections>
+  close(): void
 }
 
 /** The answers of the two HTTP servers: status, metrics and health. */
@@ -108,14 +109,20 @@ export const createAdmin = (deps: AdminDeps): Admin => {
     !isDraining() && ineligibleReason(node, registry) === ''
   const probes = new ProbeCounts()
   const metrics = metricsOf(deps, probes, statusWith)
-  const viewers = new Viewers({ status, clock: deps.clock, log: deps.log })
+  const { clock, log } = deps
+  const recent = new RecentRates({ stats: () => relayStats(traffic), clock, log })
+  void recent.run()
+  const viewers = new Viewers({ status, recent, clock, log })
   /** Of one ServicePort, which may be open on a page, what the page was told last. */
   const pages = async (query: StatusQuery): Promise<readonly Buffer[]> =>
     writeStatus((query.service && viewers.latest) || (await status()), query)
   return {
-    metrics,
     status,
     connections: async () => openConnections((await relayStats(traffic)) ?? nothing),
+    close: () => {
+      recent.close()
+      metrics.close()
+    },
     routes: {
       status: statusRoute(pages),
       metrics: new Map([

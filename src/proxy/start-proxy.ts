@@ -147,7 +147,7 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
     return listening
   }
   const servers = await startAll().catch(async (error: unknown) => {
-    admin.metrics.close()
+    admin.close()
     await Promise.all([
       socket?.close(),
       control.close(),
@@ -172,7 +172,7 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
     })
     await control.close()
     orders.close()
-    admin.metrics.close()
+    admin.close()
     await Promise.all([
       socket?.close(),
       servers.metrics?.close(),

@@ -101,11 +101,12 @@ export const servePage = async (
   status: () => Promise<StatusInput>,
   given?: StatusInput,
   clock: Clock = systemClock,
+  recent: { readonly texts: ReadonlyMap<string, string> } = { texts: new Map() },
 ) => {
   const first = given ?? (await status())
   const records: object[] = []
   const say = (fields: object): void => void records.push(fields)
-  const viewers = new Viewers({ status, clock, log: { error: say, warn: say } })
+  const viewers = new Viewers({ status, recent, clock, log: { error: say, warn: say } })
   const routes = pageRoutes({ viewers, status: () => first })
   const { server } = await start(t, routes, { address: '127.0.0.1', port: 0 })
   return { address: server.address(), records, close: () => server.close() }

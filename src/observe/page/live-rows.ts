@@ -9,6 +9,9 @@ interface Slot {
   counts: readonly number[]
   textAt: number
   countsAt: number
+  /** JSON; '' where there is none. */
+  past: string
+  pastAt: number
   seenAt: number
   /** By identity; [] where that says nothing. */
   madeOf: readonly unknown[]
@@ -54,12 +57,20 @@ export class LiveRows {
     slot.countsAt = number
   }
 
+  /** What was of late, in this snapshot, by identity. */
+  seePasts(number: number, pasts: ReadonlyMap<string, string>): void {
+    for (const slot of this.#slots) {
+      const past = pasts.get(slot.identity) ?? ''
+      if (slot.past !== past) [slot.past, slot.pastAt] = [past, number]
+    }
+  }
+
   /** The snapshot is complete: what it has not seen is gone. */
   seen(number: number): void {
     for (const [place, slot] of this.#slots.entries()) {
       if (slot.seenAt === number || slot.identity === '') continue
       this.#places.delete(slot.identity)
-      this.#slots[place] = { ...nobody, textAt: number }
+      this.#slots[place] = { ...free, textAt: number }
       this.#free.push(place)
     }
   }
@@ -70,13 +81,14 @@ export class LiveRows {
     yield* events('gone', this.#gone(isNew))
     yield* events('rows', this.#texts(isNew))
     yield* events('counts', this.#counts(isNew))
+    yield* events('past', this.#pasts(isNew))
   }
 
   #slotOf(identity: string): Slot {
     const known = this.#places.get(identity)
     if (known !== undefined) return this.#slots[known] as Slot
     const place = this.#free.pop() ?? this.#slots.length
-    const slot = { ...nobody, identity }
+    const slot = { ...free, identity }
     this.#slots[place] = slot
     this.#places.set(identity, place)
     return slot
@@ -96,14 +108,21 @@ export class LiveRows {
     for (const [place, { identity, counts, countsAt }] of this.#slots.entries())
       if (identity !== '' && isNew(countsAt)) yield `${place},${counts.join(',')}`
   }
+
+  *#pasts(isNew: (at: number) => boolean): Generator<string> {
+    for (const [place, { identity, past, pastAt }] of this.#slots.entries())
+      if (identity !== '' && isNew(pastAt)) yield `[${place},${past || '[]'}]`
+  }
 }
 
-const nobody: Readonly<Slot> = {
+const free: Readonly<Slot> = {
   identity: '',
   text: '',
   counts: Array.from({ length: countsPerRow - 1 }, () => 0),
   textAt: 0,
   countsAt: 0,
+  past: '',
+  pastAt: 0,
   seenAt: 0,
   madeOf: [],
 }

@@ -18,6 +18,7 @@ import {
 } from '../port-view.ts'
 import type { StatusInput } from '../status-document.ts'
 import { event, LiveRows } from './live-rows.ts'
+import type { RecentRates } from './recent-rates.ts'
 import { Deferred } from '../../util/deferred.ts'
 import { ProcessWatch, type ProcessFigures } from '../process-metrics.ts'
 import { pageFolder } from '../../util/own-files.ts'
@@ -163,6 +164,7 @@ export class Viewers {
 interface LiveSnapshotDeps {
   /** All there is to know now; the relay is asked for it. */
   readonly status: () => Promise<StatusInput>
+  readonly recent: Pick<RecentRates, 'texts'>
   readonly clock: Clock
 }
 
@@ -222,7 +224,7 @@ class LiveSnapshot {
   }
 
   async #take(watch: ProcessWatch): Promise<void> {
-    const { status, clock } = this.#deps
+    const { status, clock, recent } = this.#deps
     const number = this.#number + 1
     const input = await status()
     const tick = { at: Math.round(clock.now()), now: Date.now(), failedListeners: 0 }
@@ -236,6 +238,7 @@ class LiveSnapshot {
       this.#rows.see(number, identity, text, countsOf(view), madeOf)
     })
     this.#rows.seen(number)
+    this.#rows.seePasts(number, recent.texts)
     const json = JSON.stringify(pageHead(input))
     if (json !== this.#head.json) this.#head = { json, changedAt: number }
     this.#tick = JSON.stringify(pageTick(input, await watch.read(), tick))

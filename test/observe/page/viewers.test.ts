@@ -95,7 +95,12 @@ const atFakeTime = (t: Test) => {
   const { status } = statusOfMany(2000)
   const clock = new FakeClock()
   const unsaid = () => void t.fail()
-  const viewers = new Viewers({ status, clock, log: { error: unsaid, warn: unsaid } })
+  const viewers = new Viewers({
+    status,
+    recent: { texts: new Map() },
+    clock,
+    log: { error: unsaid, warn: unsaid },
+  })
   return { viewers, clock }
 }
 

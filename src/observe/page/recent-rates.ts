@@ -1,0 +1,93 @@
+import { withoutLoopback } from '../../mode/hybrid-mode.ts'
+import { pastSteps, pastStepMs } from '../../page/wire.ts'
+import type { ListenerStats, RelayStats } from '../../relay/relay.ts'
+import { type Clock, wait } from '../../util/clock.ts'
+import { forEachYielding } from '../../util/list-diff.ts'
+import { failedOf } from '../port-view.ts'
+import type { Log } from '../log.ts'
+
+export interface RecentRatesDeps {
+  /** Undefined in the kernel modes, which count nothing. */
+  readonly stats: () => Promise<Pick<RelayStats, 'listeners'> | undefined>
+  readonly clock: Clock
+  readonly log: Pick<Log, 'warn'>
+}
+
+/** New connections and failures a second of each step in turn, oldest first. */
+type Past = Float32Array
+
+/**
+ * The last two minutes of each ServicePort that has had connections in them, whether or not anyone watches:
+ * the page is opened after something went wrong. Listeners that have counted nothing are the same
+ * objects as before, so that 10 000 quiet ones cost a walk over a list.
+ */
+export class RecentRates {
+  readonly #deps: RecentRatesDeps
+  readonly #stop = new AbortController()
+  #listeners = new Map<string, ListenerStats>()
+  #lookedAt: number | undefined
+  readonly #pasts = new Map<string, Past>()
+  #texts: ReadonlyMap<string, string> | undefined
+
+  constructor(deps: RecentRatesDeps) {
+    this.#deps = deps
+  }
+
+  /** Until `close`. */
+  async run(): Promise<void> {
+    const { clock, log } = this.#deps
+    const { signal } = this.#stop
+    while (!signal.aborted) {
+      await this.#look().catch((err: unknown) =>
+        log.warn({ err }, 'the rates of the last seconds are missing on the live page'),
+      )
+      await wait(clock, pastStepMs, signal)
+    }
+  }
+
+  close(): void {
+    this.#stop.abort()
+  }
+
+  /** JSON by the listener's id; the same map until there is a new step. */
+  get texts(): ReadonlyMap<string, string> {
+    return (this.#texts ??= new Map(
+      Array.from(this.#pasts, ([id, past]) => [id, textOf(past)]),
+    ))
+  }
+
+  async #look(): Promise<void> {
+    const { stats, clock } = this.#deps
+    const { listeners = [] } = (await stats()) ?? {}
+    const now = clock.now()
+    const seconds = (now - (this.#lookedAt ?? now)) / 1000
+    this.#lookedAt = now
+    const [before, seen] = [this.#listeners, new Map<string, ListenerStats>()]
+    for (const past of this.#pasts.values()) past.copyWithin(0, 2).fill(0, -2)
+    await forEachYielding(listeners, listener => {
+      if (!listener.wanted) return
+      seen.set(listener.id, listener)
+      const known = before.get(listener.id)
+      if (known !== listener && seconds > 0) this.#add(listener, known, seconds)
+    })
+    this.#listeners = seen
+    for (const [id, past] of this.#pasts)
+      if (past.every(rate => rate === 0)) this.#pasts.delete(id)
+    this.#texts = undefined
+  }
+
+  #add(now: ListenerStats, before: ListenerStats | undefined, seconds: number): void {
+    const accepted = now.counters.accepted - (before?.counters.accepted ?? 0)
+    const failed = failedOf(now) - (before === undefined ? 0 : failedOf(before))
+    if (accepted <= 0 && failed <= 0) return
+    const id = withoutLoopback(now.id)
+    const past = this.#pasts.get(id) ?? new Float32Array(2 * pastSteps)
+    this.#pasts.set(id, past)
+    const at = past.length - 2
+    past[at] = (past[at] ?? 0) + Math.max(0, accepted) / seconds
+    past[at + 1] = (past[at + 1] ?? 0) + Math.max(0, failed) / seconds
+  }
+}
+
+const textOf = (past: Past): string =>
+  `[${Array.from(past, rate => Math.round(rate * 10) / 10).join(',')}]`
