@@ -20,7 +20,7 @@ export const kubeProxy = group('As kube-proxy has them', node, {
     type: proxyMode,
     defaultText: 'iptables, or userspace where that does not work',
     field: 'mode',
-    help: 'What carries the traffic. "userspace": Usher itself, which can try another endpoint and count bytes. "nftables", "iptables" and "ipvs": rules in the kernel; packets do not go through Usher. A mode that does not work here falls back: nftables or ipvs to iptables to userspace; the log, /proxyMode and `usher status` say which runs and why. Empty: what annotation net.beta.kubernetes.io/proxy-mode of the Node says; else userspace when --capture, --relay, --relay-workers, --proxy-port-range, --keep-rules or --state-dir asks for a thing that only it has; else iptables.',
+    help: 'What carries the traffic. "userspace": Usher itself, which can try another endpoint and count bytes. "nftables", "iptables" and "ipvs": rules in the kernel; packets do not go through Usher. A mode that does not work here falls back: nftables or ipvs to iptables to userspace; the log, /proxyMode and `usher status` say which runs and why. Empty: userspace when --capture, --relay, --relay-workers, --proxy-port-range, --keep-rules or --state-dir asks for a thing that only it has; else what annotation net.beta.kubernetes.io/proxy-mode of the Node says; else iptables.',
   },
   'cluster-cidr': {
     type: cidrPair,
@@ -51,7 +51,7 @@ export const kubeProxy = group('As kube-proxy has them', node, {
   'feature-gates': {
     type: featureGates,
     field: 'featureGates',
-    help: 'Gates as NAME=true,NAME=false. Usher has none; those given are named in a warning.',
+    help: 'Gates as NAME=true,NAME=false. Two have an effect: AllowServiceExternalIPs=false is --external-ips=false, and in nftables mode KubeProxyNFTablesLocalhostNodePorts=true is --nftables-localhost-nodeports where --nodeport-addresses names loopback. Others are named in a warning.',
   },
   'healthz-port': {
     type: int32(0, 65_535),

@@ -54,7 +54,7 @@ export const withoutEffect = group('As kube-proxy has them', node, {
     'skip-log-headers': { type: onOff },
     stderrthreshold: { type: anyText('LEVEL') },
   }),
-  ...ignored('here: Usher flushes its log every second', {
+  ...ignored('here: Usher writes its log within 50 ms', {
     'log-flush-frequency': { type: goSpan, field: 'logging.flushFrequency' },
   }),
   ...ignored('here: kube-proxy had it by accident, from libraries', {

@@ -61,12 +61,12 @@ const ofRoute: readonly JsonField[] = [
   },
   {
     name: 'server.address',
-    meaning: 'where the route listens, which is where the client went',
+    meaning: 'where the route listens; left out where that is several addresses',
     ofRoute: ({ bind }) => bind && JSON.stringify(unixPlace(bind.address)),
   },
   {
     name: 'server.port',
-    meaning: 'its port; a unix socket has none',
+    meaning: 'its port; left out as that is, and of a unix socket',
     ofRoute: ({ bind }) => (bind && bind.port > 0 ? `${bind.port}` : undefined),
   },
 ]
@@ -94,7 +94,7 @@ const ofEach: readonly JsonField[] = [
   },
   {
     name: 'network.type',
-    meaning: '`ipv4` or `ipv6`: how the client came; left out of a unix socket',
+    meaning: '`ipv4` or `ipv6`: what `client.address` is; left out of a unix socket',
     of: ({ record: { client } }) =>
       isUnix(client) ? undefined : client.startsWith('[') ? '"ipv6"' : '"ipv4"',
   },
@@ -122,7 +122,8 @@ const ofEach: readonly JsonField[] = [
   },
   {
     name: 'usher.more_attempts',
-    meaning: 'how many there were beyond those; left out where there were none',
+    meaning:
+      'how many there were beyond those; left out where there were none. While a client waits, only the last round of dials is kept',
     of: ({ record: { attempts } }) =>
       attempts.length > mostAttempts ? `${attempts.length - mostAttempts}` : undefined,
   },

@@ -28,7 +28,7 @@ export const tcplogFields: readonly TcplogField[] = [
   {
     name: '%Tw',
     meaning:
-      'milliseconds that it waited: for a place at an endpoint, for one to come back, or for the end of a pause',
+      'milliseconds that it waited: for a place at an endpoint, for one to come back, or for the end of a pause; -1 where it did not and nothing was dialled',
     differs: 'includes the wait of a hold or a pause, which is no queue',
   },
   {
@@ -67,7 +67,8 @@ export const tcplogFields: readonly TcplogField[] = [
   {
     name: '%rc',
     meaning: 'dials beyond the first; with `+` when the last was to another endpoint',
-    differs: 'some may have been beside each other',
+    differs:
+      'some may have been beside each other; of the rounds of a wait only the last one counts',
   },
   { name: '%sq/%bq', meaning: 'always `0/0`', differs: 'queues have no positions' },
 ]
