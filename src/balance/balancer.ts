@@ -44,6 +44,8 @@ export class Balancer<E extends Balanced> {
   readonly #random: () => number
   #by: BalanceBy = 'round-robin'
   #slowStartMs = 0
+  /** By key, when a check or the source took one off the list; with slow start alone, for as long as it matters. */
+  #leftAt: Map<string, number> | undefined
   /** When the first of the endpoints came. */
   #startedAt = -Infinity
   #era = 0
@@ -139,10 +141,15 @@ export class Balancer<E extends Balanced> {
   #noteNew(list: readonly E[]): void {
     const now = this.#clock.now()
     if (this.size === 0) this.#startedAt = now
+    const listed = new Set(list.map(({ key }) => key))
+    const left = (this.#leftAt ??= new Map())
+    for (const { key } of this.endpoints) if (!listed.has(key)) left.set(key, now)
+    for (const [key, at] of left) if (now - at >= enoughDownMs) left.delete(key)
     // The first checks, and names, are not answered in one moment.
-    if (now - this.#startedAt < enoughDownMs) return
+    const isStart = now - this.#startedAt < enoughDownMs
     for (const { key, recovery } of list) {
-      if (!this.has(key)) recovery?.change(() => listedAnew(now))
+      if (this.has(key) || left.delete(key) || isStart) continue
+      recovery?.change(() => listedAnew(now))
     }
   }
 

@@ -73,6 +73,19 @@ t.test('one that is new beside others begins with a tenth', async t => {
   t.ok(Math.abs(shareOfB() - 0.5) < 0.01, 'and is not new once more')
 })
 
+t.test('one that a check had out for a moment has its share at once', async t => {
+  const { clock, balancer, a, b, shareOfB } = setUp()
+  clock.time += 60_000
+  balancer.setEndpoints([a])
+  clock.time += 9_999
+  balancer.setEndpoints([a, b])
+  t.ok(Math.abs(shareOfB() - 0.5) < 0.01)
+  balancer.setEndpoints([a])
+  clock.time += 10_000
+  balancer.setEndpoints([a, b])
+  t.ok(Math.abs(shareOfB() - 0.1 / 1.1) < 0.01, 'and not after long')
+})
+
 t.test('at the start checks find one after the other: none is new by that', async t => {
   const { clock, balancer, a, b, shareOfB } = setUp()
   balancer.setEndpoints([])

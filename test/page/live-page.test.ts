@@ -227,8 +227,27 @@ t.test('the live page in a browser', { skip: noBrowser }, async t => {
   await t.test('shows rates, and a line of the last two minutes', async t => {
     await row(page, 'good').locator('td.new', { hasText: /[1-9]/ }).waitFor()
     await row(page, 'good').locator('path.rate[d^="M"]').waitFor({ state: 'attached' })
+    t.match(
+      await row(page, 'good').locator('td.past small').textContent(),
+      /^\d[\d.]*\/s$/,
+    )
     t.equal(await row(page, 'good').getAttribute('data-trouble'), '0')
     t.equal(await row(page, 'none').locator('td.endpoints').textContent(), '0/0')
+  })
+
+  await t.test('has that line at once when it is opened later', async t => {
+    const later = await openPage(browser)
+    await later.page.goto(origin)
+    const good = row(later.page, 'good')
+    await good.waitFor()
+    // With the first look there are no rates yet.
+    const [rate, line] = await good.evaluate(element => [
+      element.querySelector('td.new')?.textContent,
+      element.querySelector('path.rate')?.getAttribute('d') ?? '',
+    ])
+    t.equal(rate, '·')
+    t.match(line, /^M0 [\d.]+(?:L\d+ [\d.]+){23}$/)
+    await later.page.context().close()
   })
 
   for (const colorScheme of ['light', 'dark'] as const)

@@ -118,9 +118,7 @@ const gates = (
   const names = Object.keys(featureGates).filter(
     name => name !== externalIpsGate && (name !== loopbackGate || mode !== 'nftables'),
   )
-  return names.length === 0
-    ? []
-    : [`Usher has no feature gates: ${listed(names, 'changes', 'change')} nothing`]
+  return names.length === 0 ? [] : [`feature gates without effect: ${names.join(', ')}`]
 }
 
 const unusedSource = ({ options, configuration }: Decision): string[] =>
