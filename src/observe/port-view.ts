@@ -1,6 +1,6 @@
 import type { Placement, VipPlacement } from '../capture/capture.ts'
 import type { Health } from '../health/health-checker.ts'
-import { loopbackKey } from '../mode/hybrid-mode.ts'
+import { isOnLoopback, loopbackKey } from '../mode/hybrid-mode.ts'
 import type { StandingOrder } from '../mode/operator-orders.ts'
 import { unservedPlacement } from '../mode/placements.ts'
 import {
@@ -40,6 +40,8 @@ export interface PortView {
   readonly vips: readonly VipPlacement[]
   /** Of its listeners together; undefined where no relay has one. */
   readonly listener: ListenerStats | undefined
+  /** Undefined where the kernel carries its connections, if only but those to node ports on loopback. */
+  readonly counters: ListenerStats['counters'] | undefined
   readonly orders: readonly StandingOrder[]
   readonly checkOf: ReturnType<ChecksOf>
   /** Worked out once, when it is asked for. */
@@ -95,12 +97,16 @@ export function* portViews(
   for (const { servicePorts } of snapshots)
     for (const servicePort of servicePorts.values()) {
       const placed = placedOf(servicePort, byKey[servicePort.family])
+      const own = placed
+        .map(({ listenerId }) => listeners.get(listenerId))
+        .filter(isThere)
+      const listener = joinListeners(own)
+      const isAll = own.some(({ id }) => !isOnLoopback(id))
       const parts: PortParts = {
         servicePort,
         vips: vipsOf(servicePort, placed),
-        listener: joinListeners(
-          placed.map(({ listenerId }) => listeners.get(listenerId)).filter(isThere),
-        ),
+        listener,
+        counters: isAll ? listener?.counters : undefined,
         orders: ordered.get(servicePort.name) ?? noOrders,
         checkOf: checksOf(servicePort),
       }
@@ -195,35 +201,33 @@ export const portFields: PortFields = {
     const pause = pauseOf(view)
     return pause === undefined ? null : timesOf(pause)
   },
-  active: ({ listener }) => listener?.counters.active ?? null,
-  accepted: ({ listener }) => listener?.counters.accepted ?? null,
-  failed: view => (view.listener === undefined ? null : failedOf(view.listener)),
-  failedBy: ({ listener }) => (listener === undefined ? {} : failuresOf(listener)),
-  retries: ({ listener }) => listener?.counters.dialRetries ?? null,
-  held: ({ listener }) => listener?.counters.held ?? null,
-  holdRefused: ({ listener }) => listener?.counters.holdRefused ?? null,
-  queued: ({ listener }) => listener?.counters.queued ?? null,
-  bytesToBackend: ({ listener }) => listener?.counters.bytesToBackend ?? null,
-  bytesToClient: ({ listener }) => listener?.counters.bytesToClient ?? null,
-  datagrams: ({ listener }) =>
-    listener === undefined
+  active: ({ counters }) => counters?.active ?? null,
+  accepted: ({ counters }) => counters?.accepted ?? null,
+  failed: ({ counters }) => (counters === undefined ? null : failedOf(counters)),
+  failedBy: ({ counters }) => (counters === undefined ? {} : failuresOf(counters)),
+  retries: ({ counters }) => counters?.dialRetries ?? null,
+  held: ({ counters }) => counters?.held ?? null,
+  holdRefused: ({ counters }) => counters?.holdRefused ?? null,
+  queued: ({ counters }) => counters?.queued ?? null,
+  bytesToBackend: ({ counters }) => counters?.bytesToBackend ?? null,
+  bytesToClient: ({ counters }) => counters?.bytesToClient ?? null,
+  datagrams: ({ counters }) =>
+    counters === undefined
       ? null
-      : listener.counters.datagramsToBackend + listener.counters.datagramsToClient,
+      : counters.datagramsToBackend + counters.datagramsToClient,
   lastError: ({ listener }) => listener?.lastError ?? '',
   endpoints: view => endpointStatuses(view),
 }
 
 /** All that went wrong but what clients did themselves (CC, CD, cD): see cause.ts. */
-const failuresOf = ({ counters }: ListenerStats): Record<string, number> =>
+const failuresOf = ({ failed }: ListenerStats['counters']): Record<string, number> =>
   Object.fromEntries(
-    Object.entries(counters.failed).filter(
-      ([cause, times]) => times > 0 && !/^c/i.test(cause),
-    ),
+    Object.entries(failed).filter(([cause, times]) => times > 0 && !/^c/i.test(cause)),
   )
 
 /** As `failed` of a ServicePort. */
-export const failedOf = (listener: ListenerStats): number =>
-  Object.values(failuresOf(listener)).reduce((sum, times) => sum + times, 0)
+export const failedOf = (counters: ListenerStats['counters']): number =>
+  Object.values(failuresOf(counters)).reduce((sum, times) => sum + times, 0)
 
 const pauseOf = ({ servicePort, orders }: PortParts): StandingOrder | undefined =>
   servicePort.protocol === 'TCP' ? orders.find(({ kind }) => kind === 'pause') : undefined
@@ -248,8 +252,13 @@ const stateOf = (view: PortParts, condition: EndpointsCondition): Reasoned => {
   if (listener?.failing === true) return ['failing', 'the last client got no endpoint']
   if (resting === usable) return ['failing', '']
   if (missing + resting > 0) return ['degraded', vip?.[1] ?? '']
-  return vip ?? [drained > 0 ? 'draining' : 'ok', '']
+  if (vip !== undefined) return vip
+  if (servicePort.internal.verdict === 'drop') return ['degraded', droppedHere]
+  return [drained > 0 ? 'draining' : 'ok', '']
 }
+
+const droppedHere =
+  'clients on this node get no answer: no local endpoints (internalTrafficPolicy: Local)'
 
 const failedBind = ({ listener }: PortParts): string | undefined => {
   for (const bind of listener?.binds ?? [])
@@ -440,6 +449,7 @@ interface Run {
 const runsOf = ({
   servicePort,
   listener,
+  counters,
   orders,
   checkOf,
 }: PortParts): readonly Run[] => {
@@ -455,8 +465,8 @@ const runsOf = ({
       state: sourceState(endpoint),
       eligible: isReachable(endpoint),
       clients: clients(endpoint),
-      active: listener === undefined ? null : (stats?.active ?? 0),
-      failures: listener === undefined ? null : (stats?.failures ?? 0),
+      active: counters === undefined ? null : (stats?.active ?? 0),
+      failures: counters === undefined ? null : (stats?.failures ?? 0),
       ...pathStatus(stats),
       resting: stats?.coolingDown ?? false,
       check: checkStatus(checkOf?.(key)),

@@ -71,14 +71,16 @@ export class RecentRates {
       if (known !== listener && seconds > 0) this.#add(listener, known, seconds)
     })
     this.#listeners = seen
+    // Of a Service that the kernel carries, those of its node ports on loopback say too little.
     for (const [id, past] of this.#pasts)
-      if (past.every(rate => rate === 0)) this.#pasts.delete(id)
+      if (!seen.has(id) || past.every(rate => rate === 0)) this.#pasts.delete(id)
     this.#texts = undefined
   }
 
   #add(now: ListenerStats, before: ListenerStats | undefined, seconds: number): void {
     const accepted = now.counters.accepted - (before?.counters.accepted ?? 0)
-    const failed = failedOf(now) - (before === undefined ? 0 : failedOf(before))
+    const failed =
+      failedOf(now.counters) - (before === undefined ? 0 : failedOf(before.counters))
     if (accepted <= 0 && failed <= 0) return
     const id = withoutLoopback(now.id)
     const past = this.#pasts.get(id) ?? new Float32Array(2 * pastSteps)

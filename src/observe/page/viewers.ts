@@ -251,7 +251,7 @@ const failedBinds = ({ listener }: PortView): number =>
   listener?.binds.filter(({ state }) => state === 'failed').length ?? 0
 
 const countsOf = (view: PortView): readonly number[] =>
-  view.listener === undefined
+  view.counters === undefined
     ? uncounted
     : countedFields.map(field => portFields[field](view) ?? 0)
 

@@ -79,6 +79,8 @@ t.test('node ports on loopback are a part of their Service', async t => {
   const { step, of } = await begin(t)
   await step(() => [listener('IPv4 web', 5), listener('IPv4 web on loopback', 10)])
   t.strictSame(of('IPv4 web').slice(-2), [3, 0])
+  await step(() => [listener('IPv4 web on loopback', 20)])
+  t.strictSame(of('IPv4 web'), [], 'and are not all of one that the kernel carries')
 })
 
 t.test(
