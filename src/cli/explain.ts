@@ -153,14 +153,14 @@ const reasons: Readonly<Record<string, (one: Endpoint, now: number) => string>> 
   full: one => `has ${one.connections} of ${one.mostConnections ?? 0} connections`,
   tier: ({ tier }) => `tier ${tier}: used when those of lower tiers fail`,
   weight: () => 'weight 0: used when the others fail',
-  resting: (one, now) => cooldownText(one, now),
+  'cooling down': (one, now) => cooldownText(one, now),
 }
 
 const reasonsOf = (one: Endpoint, now: number): readonly string[] =>
   one.reason === '' ? [] : [reasons[one.reason]?.(one, now) ?? one.reason]
 
 const cooldownText = (
-  { restsUntil: until, tried, failures, failure }: Endpoint,
+  { cooldownUntil: until, tried, failures, failure }: Endpoint,
   now: number,
 ): string => {
   const how = tried ? 'a connection tries it' : 'cools down'

@@ -466,7 +466,7 @@ const clientNames: ReadonlyMap<string, string> = new Map([
 ])
 
 const usage = (endpoint: EndpointRun): string | Cell => {
-  const { state, eligible, clients, resting, check, drained } = endpoint
+  const { state, eligible, clients, coolingDown, check, drained } = endpoint
   if (drained !== null) return yellow('drained by order')
   if (check?.up === false) {
     const found = check.since === null ? 'not checked yet' : 'down'
@@ -481,7 +481,7 @@ const usage = (endpoint: EndpointRun): string | Cell => {
     .map(name => clientNames.get(name) ?? name)
     .join(' and ')
   const text = clients === 'all' ? state : `${state} for ${who}`
-  return resting ? yellow(`${text}, cooling down after a failure`) : text
+  return coolingDown ? yellow(`${text}, cooling down after a failure`) : text
 }
 
 /** What its check says, when there is something to say. */

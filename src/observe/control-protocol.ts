@@ -148,7 +148,7 @@ const explainedEndpoint = v.object({
   next: v.boolean(),
   /**
    * '' where it serves. Of the source: `not ready`, `terminating`, `down` (by its check), `not on this
-   * node`, `hinted elsewhere`; of the relay: `not listed`, `not known`, `drained`, `other clients`, `resting`, `full`,
+   * node`, `hinted elsewhere`; of the relay: `not listed`, `not known`, `drained`, `other clients`, `cooling down`, `full`,
    * `tier`, `weight` (it is for when others fail).
    */
   reason: text,
@@ -159,7 +159,7 @@ const explainedEndpoint = v.object({
   /** Its share where the kernel draws; null: that is not so. */
   chance: v.nullable(v.number()),
   /** Of a relay, from here on: until others are preferred; null: they are not. */
-  restsUntil: time,
+  cooldownUntil: time,
   /** A connection tries it now, after a failure. */
   tried: v.boolean(),
   failures: v.number(),

@@ -243,15 +243,15 @@ const stateOf = (view: PortParts, condition: EndpointsCondition): Reasoned => {
   if (failed !== undefined) return ['failing', failed]
   if (pauseOf(view)) return ['paused', 'by order: new clients wait']
   if (servicePort.endpoints.length === 0) return ['no endpoints', '']
-  const { usable, resting, missing, drained } = condition
+  const { usable, coolingDown, missing, drained } = condition
   if (usable === 0) return [missing + drained > 0 ? 'down' : 'no endpoints', '']
   const vip = vipTrouble(view)
   if (vip?.[0] === 'failing') return vip
   const held = listener?.counters.held ?? 0
   if (held > 0) return ['failing', `${count(held, 'client')} without an endpoint`]
   if (listener?.failing === true) return ['failing', 'the last client got no endpoint']
-  if (resting === usable) return ['failing', '']
-  if (missing + resting > 0) return ['degraded', vip?.[1] ?? '']
+  if (coolingDown === usable) return ['failing', '']
+  if (missing + coolingDown > 0) return ['degraded', vip?.[1] ?? '']
   if (vip !== undefined) return vip
   if (servicePort.internal.verdict === 'drop') return ['degraded', droppedHere]
   return [drained > 0 ? 'draining' : 'ok', '']
@@ -289,7 +289,7 @@ interface EndpointsCondition {
   /** Up, and with new connections of some clients. */
   readonly usable: number
   /** Of those: each has failed a moment ago. */
-  readonly resting: number
+  readonly coolingDown: number
   readonly drained: number
   /** Not in use though they should be, by policy and hints. */
   readonly missing: number
@@ -302,7 +302,7 @@ const mostNamed = 2
 
 /** Looks closer only where there is something to say of an endpoint. */
 const endpointsCondition = (view: PortParts): EndpointsCondition => {
-  const found = { usable: 0, resting: 0, drained: 0, missing: 0, unused: 0 }
+  const found = { usable: 0, coolingDown: 0, drained: 0, missing: 0, unused: 0 }
   if (isPlain(view))
     return { ...found, usable: view.servicePort.endpoints.length, reason: '' }
   const named: string[] = []
@@ -311,7 +311,7 @@ const endpointsCondition = (view: PortParts): EndpointsCondition => {
     const state = endpointState(condition)
     const many = keys.length
     if (isUsable(condition)) found.usable += many
-    if (state === 'cooling down') found.resting += many
+    if (state === 'cooling down') found.coolingDown += many
     else if (state === 'drained') found.drained += many
     else if (state === 'unused') found.unused += many
     else if (!isUsable(condition) && state !== 'terminating') found.missing += many
@@ -468,7 +468,7 @@ const runsOf = ({
       active: counters === undefined ? null : (stats?.active ?? 0),
       failures: counters === undefined ? null : (stats?.failures ?? 0),
       ...pathStatus(stats),
-      resting: stats?.coolingDown ?? false,
+      coolingDown: stats?.coolingDown ?? false,
       check: checkStatus(checkOf?.(key)),
       ...orderStatus(
         ordered.get(`drain ${key}`),

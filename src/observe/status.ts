@@ -72,7 +72,7 @@ const endpoint = v.object({
   /** Segments that were sent again, on the connections that were asked. */
   retransmits: v.optional(number),
   /** It failed a moment ago, so that others are preferred while there are any. */
-  resting: v.optional(v.boolean(), false),
+  coolingDown: v.optional(v.boolean(), false),
   /** By `usher drain`: it gets no new connections. null: it is not. */
   drained: optional(v.object({ ...times, close: text })),
   /** Its share of the turns: by `usher weight` since then, or (null) as the source says. */

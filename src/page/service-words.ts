@@ -190,7 +190,7 @@ export interface ShownEndpoint {
   readonly failures: Figure
   readonly rttMs?: number | undefined
   readonly retransmits?: number | undefined
-  readonly resting: boolean
+  readonly coolingDown: boolean
   readonly drained: { readonly since: string; readonly until: string | null } | null
   readonly weight: number
   readonly check: {
@@ -210,12 +210,12 @@ export const isUsable = ({ eligible, drained, check }: ShownEndpoint): boolean =
 export const endpointState = (
   endpoint: ShownEndpoint,
 ): ShownEndpoint['state'] | 'drained' | 'down' | 'unused' | 'cooling down' => {
-  const { drained, check, state, eligible, resting } = endpoint
+  const { drained, check, state, eligible, coolingDown } = endpoint
   if (drained !== null) return 'drained'
   if (check?.up === false) return 'down'
   if (state === 'not ready') return state
   if (!eligible) return state === 'terminating' ? state : 'unused'
-  return resting ? 'cooling down' : state
+  return coolingDown ? 'cooling down' : state
 }
 
 /** What follows the state: why it is so; '' where there is nothing to say. */

@@ -100,7 +100,7 @@ const endpointViews = <B extends Backend>(
     if (!balancer.has(one.key)) return 'drained'
     if (choice?.has(one.key) !== true) return 'other clients'
     if (balancer.isFull(one)) return 'full'
-    if (!isLastResort && balancer.isCoolingDown(one)) return 'resting'
+    if (!isLastResort && balancer.isCoolingDown(one)) return 'cooling down'
     if (likely !== undefined && rankOf(one) <= rankOf(likely)) return ''
     return one.weight === 0 ? 'weight' : 'tier'
   }

@@ -61,7 +61,7 @@ export interface EndpointView {
    * policy keeps these from it. `tier`, `weight`: it is for when the others fail.
    */
   readonly against:
-    '' | 'drained' | 'other clients' | 'full' | 'resting' | 'tier' | 'weight'
+    '' | 'drained' | 'other clients' | 'full' | 'cooling down' | 'tier' | 'weight'
   /** 0: it does not cool down. */
   readonly cooldownMs: number
   /** In a row; more than 0 when its cooldown is over: the next connection tries it. */

@@ -50,7 +50,7 @@ const web: ServicePortStatus = {
       clients: 'all',
       active: 3,
       failures: 0,
-      resting: false,
+      coolingDown: false,
       drained: null,
       weight: 1,
       weightSince: null,
@@ -63,7 +63,7 @@ const web: ServicePortStatus = {
       clients: 'none',
       active: 0,
       failures: 1,
-      resting: false,
+      coolingDown: false,
       drained: null,
       weight: 1,
       weightSince: null,
@@ -325,7 +325,7 @@ t.test('an endpoint says why it is not used, or by whom it is', async t => {
       { clients: 'external+node' },
       'ready for clients from outside and clients on this node',
     ],
-    [{ resting: true }, 'ready, cooling down after a failure'],
+    [{ coolingDown: true }, 'ready, cooling down after a failure'],
     [
       { ...unused, check: { ...isDown, since: null, why: '', host: '' } },
       'not checked yet, unused',
@@ -468,7 +468,7 @@ t.test('the document of an older Usher is understood', async t => {
       state?: unknown
       reason?: unknown
       endpointCounts?: unknown
-      endpoints: { clients?: unknown; resting?: unknown; check?: unknown }[]
+      endpoints: { clients?: unknown; coolingDown?: unknown; check?: unknown }[]
     }[]
   }
   delete older.node
@@ -482,7 +482,7 @@ t.test('the document of an older Usher is understood', async t => {
     delete port.endpointCounts
     for (const endpoint of port.endpoints) {
       delete endpoint.clients
-      delete endpoint.resting
+      delete endpoint.coolingDown
       delete endpoint.check
     }
   }

@@ -14,7 +14,7 @@ const endpoint = (name: string, failures: number): EndpointStatus => ({
   clients: 'all',
   active: 1,
   failures,
-  resting: false,
+  coolingDown: false,
   drained: null,
   weight: 1,
   weightSince: null,

@@ -28,7 +28,7 @@ const endpoint = (name: string): StatusDocument['servicePorts'][0]['endpoints'][
   clients: 'all',
   active: 1,
   failures: 0,
-  resting: false,
+  coolingDown: false,
   drained: null,
   weight: 1,
   weightSince: null,
