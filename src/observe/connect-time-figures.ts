@@ -35,7 +35,7 @@ export class ConnectTimeFigures implements ConnectTimeObserver {
     this.#reported = error.message
     const what = stays
       ? 'connect-time steering fails, and stale entries still direct clients'
-      : 'connect-time steering fails; the proxy mode carries all clients'
+      : 'connect-time steering fails; the proxy mode serves all clients'
     this.#log.error({ why: error.message }, what)
   }
 
@@ -43,13 +43,13 @@ export class ConnectTimeFigures implements ConnectTimeObserver {
     this.repairs += 1
     this.#log.warn(
       { what },
-      "another program changed Usher's connect-time programs; they are put back",
+      "another program changed Usher's connect-time programs; restored them",
     )
   }
 
   udpFailed(why: string): void {
     if (why !== '' && why !== this.#reportedOfUdp)
-      this.#log.warn({ why }, 'UDP clients may stay at endpoints that are gone')
+      this.#log.warn({ why }, 'UDP clients may keep using removed endpoints')
     this.#reportedOfUdp = why
   }
 }

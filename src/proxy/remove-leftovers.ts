@@ -27,7 +27,7 @@ export const removeLeftovers = async (
     if (gone.length > 0)
       log.info(
         { count: gone.length, removed: gone.slice(0, mostNamed) },
-        'leftovers of another mode or capture are removed',
+        'removed leftovers of another mode or capture',
       )
     const ofBefore = kinds.filter(({ name }) => before !== '' && name.includes(before))
     const lost = unseen.filter(line => ofBefore.some(({ name }) => line.startsWith(name)))

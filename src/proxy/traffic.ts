@@ -226,7 +226,7 @@ export const modeWarning = ({
     return {
       reason: 'KubeProxyDefaultMode',
       message:
-        'no proxy mode is configured: iptables is used, as by kube-proxy. From Kubernetes 1.40 on the default is nftables; to stay with iptables set --proxy-mode iptables, or mode: iptables in the configuration file',
+        'no proxy mode is configured; using iptables, like kube-proxy. From Kubernetes 1.40 on the default is nftables; to stay with iptables set --proxy-mode iptables, or mode: iptables in the configuration file',
     }
   if (name === 'ipvs')
     return {
@@ -280,7 +280,7 @@ export const logRelay = (
   if (ownProcess !== undefined && ownProcess.excess !== '')
     log.warn(
       { why: ownProcess.excess },
-      'the process of the relay keeps privileges that it does not need',
+      'the relay process keeps privileges it does not need',
     )
   const flags = name === 'portable' ? ignoredByPortable(limits, relayWorkers) : []
   if (flags.length > 0)

@@ -81,6 +81,6 @@ t.test('to change rules', { skip: notRoot }, async t => {
   await refuses(t, ['cleanup', '--dry-run'], 1, advice, [...inOwnNetwork, ...asUser])
   const path = `${t.testdir({ 'a.yaml': '# nothing\n' })}/a.yaml`
   const usher = launchUsherBy(t, asUser, 'run', path, '--capture=nftables')
-  const told = await usher.logged('this capture does not work here now')
+  const told = await usher.logged('this capture does not work here at the moment')
   t.match(told, { advice: /run it as root, .*; or --capture auto takes what works/ })
 })

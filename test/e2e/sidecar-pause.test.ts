@@ -79,7 +79,7 @@ t.test('a switchover', async t => {
   t.match(metrics, 'usher_connections_held{service_port="route/db",protocol="TCP"} 100\n')
 
   await write(b.endpoint.key)
-  await usher.logged('the file of routes has changed')
+  await usher.logged('routes file reloaded')
   await until(
     'it is read',
     async () => (await db())?.endpoints[0]?.endpoint === b.endpoint.key,
