@@ -45,6 +45,6 @@ export const inForce = (object: string, left: readonly Stay[]): readonly Problem
   return left.slice(0, mostNamed).map(({ what, reason }) => ({
     object,
     field: what,
-    message: `what another mode or capture left may be in force, and is tried again (usher cleanup): ${reason}${more}`,
+    message: `leftovers of another mode or capture may be in force; retrying (or run usher cleanup): ${reason}${more}`,
   }))
 }

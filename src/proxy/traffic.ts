@@ -240,7 +240,7 @@ export const modeWarning = ({
 /** For an Event. */
 export const choiceText = ({ mode, name, passedOver }: ModeChoice): string => {
   const reason = passedOver.map(one => `${one.name}: ${one.detail}`).join('; ')
-  return `${mode} mode was asked for, ${name} mode runs: ${reason}`
+  return `${mode} mode was requested, ${name} mode runs: ${reason}`
 }
 
 export const logFallback = (log: Log, { from, to, reason }: FallBack<ModeName>): void =>

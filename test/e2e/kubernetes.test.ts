@@ -182,7 +182,7 @@ t.test('the Node asks for a mode, and is told of the one that runs instead', asy
   t.match(told(), {
     type: 'Warning',
     regarding: { kind: 'Node', name: 'node-1' },
-    note: /^ipvs mode was asked for, userspace mode runs: ipvs: \S.*; iptables: \S/,
+    note: /^ipvs mode was requested, userspace mode runs: ipvs: \S.*; iptables: \S/,
   })
   const serving = await usher.logged('serving')
   const { body } = await get(String(serving['metrics']), '/proxyMode')

@@ -113,7 +113,7 @@ t.test('a pause that ends by itself, and wrong calls', async t => {
   t.match(await command('pause', 'db', '--for', '1ms'), {
     code: 1,
     out: '',
-    err: /^usher pause: db is not paused any more/,
+    err: /^usher pause: db is no longer paused/,
   })
   const none = await command('pause')
   t.match(none, { code: 2, err: 'no route given' })
