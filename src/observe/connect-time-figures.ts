@@ -107,7 +107,7 @@ export const connectTimeTable: Table<ConnectTimeReadings> = [
   ),
   counter(
     'usher_connect_time_repairs_total',
-    'Times another program changed Usher's tables or programs and Usher restored them.',
+    "Times another program changed Usher's tables or programs and Usher restored them.",
     ({ figures }) => figures.repairs,
   ),
 ]

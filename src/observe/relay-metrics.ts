@@ -175,7 +175,7 @@ export const relayMetrics: readonly Metric<RelayTotals>[] = [
   ),
   gauge(
     'usher_endpoint_rtt_seconds',
-    'Smoothed round-trip time to an endpoint, from the kernel's last sample of a connection (TCP_INFO). Only in the linux relay.',
+    "Smoothed round-trip time to an endpoint, from the kernel's last sample of a connection (TCP_INFO). Only in the linux relay.",
     ...eachPath(({ rttMs }) => rttMs / 1000),
   ),
   counter(
