@@ -102,7 +102,7 @@ export const relayMetrics: readonly Metric<RelayTotals>[] = [
   ),
   counter(
     'usher_dial_retries_total',
-    'Connection attempts after the first one of a client: retries that clients did not notice.',
+    'Connection attempts after the first one of a connection: retries that clients did not notice.',
     ...each('TCP', counters => counters.dialRetries),
   ),
   histogram(
