@@ -37,7 +37,7 @@ const sharedWithRun = ([, row]: readonly [string, Row], command: Command): boole
 /** Those of `run` that do nothing, a line for each reason. */
 const withoutEffect = (): string =>
   [
-    'Taken because kube-proxy has them, and named once in the log when given:',
+    'Accepted for compatibility with kube-proxy; the log names them once if they are given:',
     [
       '| No effect | Flags |',
       '| --- | --- |',

@@ -155,7 +155,7 @@ const mainPage = (date: Date): string =>
     '.Sh DESCRIPTION',
     ...prose(whatItIs),
     '.Pp',
-    'These are its commands, each with a page of its own:',
+    'Commands, each with its own manual page:',
     '.Bl -tag -width Ds',
     ...commandNames.flatMap(name => item(`Xr usher-${name} 1`, commands[name].summary)),
     '.El',

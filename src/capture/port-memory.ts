@@ -40,7 +40,7 @@ export const openPortMemory = async (deps: PortMemoryDeps): Promise<PortMemory> 
     const written = records.length === 0 ? '' : await portFileText(records)
     return new FileMemory(deps, { records, written, problem: '' })
   } catch (error) {
-    const problem = `proxy ports of the last run are not known: ${(error as Error).message}`
+    const problem = `cannot load the proxy ports of the last run: ${(error as Error).message}`
     return new FileMemory(deps, { records: [], written: '', problem })
   }
 }
@@ -138,7 +138,7 @@ class FileMemory implements PortMemory {
     } catch (error) {
       this.#held ??= held
       this.#failures += 1
-      this.#report(`proxy ports can't be remembered: ${(error as Error).message}`)
+      this.#report(`can't save proxy ports: ${(error as Error).message}`)
     }
   }
 

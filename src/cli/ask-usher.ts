@@ -165,7 +165,8 @@ const reachedBy = ({ controlSocket, address }: Where, path: string): RequestOpti
 
 const reasonOf = (error: NodeJS.ErrnoException): string => {
   const code = errorCode(error)
-  if (code === 'EACCES') return 'permission denied: only the user that Usher runs as may'
+  if (code === 'EACCES')
+    return 'permission denied: only the user that runs Usher may connect'
   if (code === 'ECONNREFUSED') return `${error.message}: nothing listens on it`
   if (isCut(error))
     return 'the connection was ended without an answer, as Usher does when it ends or has more than 32 requests at a time'
@@ -237,7 +238,7 @@ const decode = <S extends v.GenericSchema>(
   const [issue] = result.issues ?? []
   const field = issue === undefined ? `status ${status}` : fieldOf(issue)
   throw noAnswer(
-    `this usher does not understand its answer (${field}): ask with the usher that runs there, or one of its version`,
+    `this usher does not understand its answer (${field}): use the usher that runs there, or the same version`,
   )
 }
 

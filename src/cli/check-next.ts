@@ -78,7 +78,7 @@ const lack = (
           advice:
             permissionAdvice(reason) === ''
               ? `${asked} does not work here; ${give}, or fix what its line says`
-              : `${asked} does not work without rights: check again as root`,
+              : `${asked} does not work without privileges: check again as root`,
         },
       ]
 
@@ -128,7 +128,7 @@ export const nextOfNode = ({
   return [
     line('usher', 'run', ...source, ...args),
     ...(isGiven ? [] : ['without a cluster: --manifests PATH in place of --kubeconfig']),
-    ...(denied ? ['as root more works: check again as root'] : []),
+    ...(denied ? ['more works as root: check again as root'] : []),
   ]
 }
 

@@ -56,12 +56,12 @@ export const cleanup = async (
 const hiding =
   'usher cleanup: an Usher without rules answers on port 10249, where a kube-proxy that runs here ' +
   'would: what may belong to a kube-proxy stays. End that Usher, or give it another --metrics-bind-address, and ' +
-  'run this again; or say --only-usher, if it is to stay\n'
+  'run this again; or use --only-usher to keep it\n'
 
 const silent =
   'usher cleanup: a program listens on port 10249, where the proxy of a node is recognised by its answer, and has not ' +
   'answered for 10 s: nothing was removed. Run this again when the node is less busy or that program has ' +
-  'ended; or say --only-usher, which leaves what a kube-proxy may have\n'
+  'ended; or use --only-usher, which keeps what a kube-proxy may own\n'
 
 /** With all that stays because a kube-proxy may have it that can't be seen. */
 const withKept = async (outcome: Outcome): Promise<Outcome> => {

@@ -49,7 +49,7 @@ export const clusterParts = async ({
   const { server, proxy } = client
   log.info(
     { server, ...(proxy && { proxy }), node: nodeName },
-    'Services come from Kubernetes',
+    'reading Services from Kubernetes',
   )
   const events = new EventRecorder({
     requests: client,
@@ -106,11 +106,11 @@ export const askedMode = async (
     if (isModeName(value)) return { mode: value, by: `annotation ${name} of the Node` }
     log.warn(
       { annotation: name, value },
-      `this annotation of the Node names no mode; give one of ${modeNames.join(', ')}`,
+      `the annotation on the Node is not a proxy mode; use one of ${modeNames.join(', ')}`,
     )
   } catch (error) {
     const why = messageOf(error)
-    log.info({ why }, 'the Node could not be asked for its proxy mode')
+    log.info({ why }, 'cannot read the proxy mode annotation of the Node')
   }
   return request
 }
@@ -141,8 +141,8 @@ const kubernetesLog = (
           : { server, advice: reachAdvice }),
       },
       isSynced()
-        ? 'cannot watch the API server; the last state is served meanwhile'
-        : 'cannot read from the API server; trying again',
+        ? 'cannot watch the API server; serving the last known state'
+        : 'cannot read from the API server; retrying',
     ),
   relisted: (resource, why) => log.info({ resource, why }, 'listed again'),
   idleLimit: limitMs =>
@@ -151,9 +151,9 @@ const kubernetesLog = (
         server,
         afterMs: limitMs,
         advice:
-          'raise the idle timeout of what is before the API server above 10 minutes (600 s)',
+          'raise the idle timeout in front of the API server above 10 minutes (600 s)',
       },
-      'something between Usher and the API server cuts idle watches; from now on Usher ends them before that',
+      'something between Usher and the API server cuts idle watches; from now on Usher ends them earlier itself',
     ),
   fellBack: (resource, how) => log.info({ resource, how }, 'fell back'),
 })

@@ -34,11 +34,11 @@ const asked = (
   const [client, address, ...others] =
     dialled.length === 1 && isUnix(socket) ? [unixPeer, socket] : dialled
   if (client === undefined || address === undefined || others.length > 0)
-    throw wrongCall('two arguments are wanted')
+    throw wrongCall('expected two arguments')
   if (familyOf(client) === undefined && client !== unixPeer)
-    throw wrongCall(`${JSON.stringify(client)} is no IP address`)
+    throw wrongCall(`${JSON.stringify(client)} is not an IP address`)
   if (!isUnix(address) && splitHostPort(address) === undefined)
-    throw wrongCall(`${JSON.stringify(address)} is no address with a port`)
+    throw wrongCall(`${JSON.stringify(address)} is not an address with a port`)
   return [client, address]
 }
 
@@ -108,7 +108,7 @@ export const wouldGet = (answer: Explained): readonly string[] => {
 const pickText = (pick: Pick, { balance }: Explained): string => {
   const { outcome, endpoints, affinity, waitMs, why } = pick
   if (outcome === 'waits' || outcome === 'queues')
-    return `nothing at once: it waits for up to ${forPeople(waitMs)}`
+    return `none yet: it waits for up to ${forPeople(waitMs)}`
   if (outcome === 'refused') return `nothing (${why})`
   const [first = '', ...others] = endpoints
   const policy = balancePolicyOf(balance)
@@ -128,7 +128,7 @@ const endpointRow = (one: Endpoint, answer: Explained, now: number): Cells => {
   if (one.serves && one.check) reason.push(`its check: ${one.check}`)
   if (one.chance !== null) reason.push(`1 of ${Math.round(1 / one.chance)}`)
   if (one.serves && one.failures > 0)
-    reason.push('the next connection tries it, as it had failed')
+    reason.push('the next connection retries it after its failure')
   const serves = one.serves
     ? answer.verdict.action === 'forward'
       ? 'yes'

@@ -69,7 +69,7 @@ const wantedOf = ({
     const meant = suggest(word, [...kindNames.keys()])
     const hint =
       meant === undefined ? `give ${listedKindsText}` : `did you mean ${meant}?`
-    throw new UsageError(`${JSON.stringify(word)} is no kind; ${hint}`, 'get')
+    throw new UsageError(`${JSON.stringify(word)} is not a kind; ${hint}`, 'get')
   }
   const name = rest.length === 0 ? [] : [rest.join('/')]
   const names = [...name, ...more, ...route].map(one => bareName(one, kind))

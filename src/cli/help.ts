@@ -13,10 +13,10 @@ const clamp = (columns: number | undefined): number =>
   Math.min(100, Math.max(80, columns ?? 80))
 
 export const whatItIs =
-  'Usher is a proxy for Kubernetes Services, for a node in place of kube-proxy, or for a pod ' +
-  'as a sidecar: it accepts TCP connections and UDP datagrams and load-balances them ' +
-  'over endpoints, trying another one when an endpoint refuses or does not answer. In its ' +
-  'kernel modes it programs iptables, nftables or ipvs instead.'
+  'Usher is a proxy for Kubernetes Services. It runs on a node in place of kube-proxy, or in a ' +
+  'pod as a sidecar, and load-balances TCP connections and UDP datagrams across endpoints; if ' +
+  'one refuses or does not answer, it tries another. In its kernel modes it programs iptables, ' +
+  'nftables or ipvs instead.'
 
 /** What `usher --help` prints; `columns` is the terminal's width, used within 80..100. */
 export const mainHelp = (columns?: number): string => {
@@ -106,7 +106,7 @@ export const withoutEffect = (command: Command): string => {
   const flags = [...flagsWithoutEffect(command).values()].flat()
   return flags.length === 0
     ? ''
-    : `Taken because kube-proxy has them, without effect here: ${flags.join(', ')}.`
+    : `Accepted for compatibility with kube-proxy, but without effect: ${flags.join(', ')}.`
 }
 
 /** The lines on how values are written, for those types the command has. */
@@ -114,10 +114,10 @@ export const notations = (command: Command): string[] => {
   const metavars = new Set(rowsOf(command).map(([, { type }]) => type.metavar))
   const notes = [
     metavars.has('DURATION') &&
-      'A DURATION is a number with a unit (ms, s, m, h), or several: 250ms, 1m30s.',
+      'DURATION is one or more numbers with a unit (ms, s, m, h): 250ms, 1m30s.',
     metavars.has('BYTES') &&
-      'BYTES are a number with or without a unit (KiB, MiB): 65536, 64KiB.',
-    'A flag given twice counts the last time, unless it may be given several times.',
+      'BYTES is a number with an optional unit (KiB, MiB): 65536, 64KiB.',
+    'If a flag is given more than once, the last value counts, except for flags that may be repeated.',
   ]
   return notes.filter(note => note !== false)
 }

@@ -58,11 +58,11 @@ const pauses = {
   describe: ({ route, wasPaused, paused }: Paused): string => {
     if (paused === null) return `${route}: ${wasPaused ? 'resumed' : 'was not paused'}`
     const end = paused.until ?? 'it is resumed'
-    return `${route}: ${wasPaused ? 'was paused before; it is so' : 'paused'} until ${end}`
+    return `${route}: ${wasPaused ? 'was already paused; now' : 'paused'} until ${end}`
   },
   undone: ({ route, paused }: Paused): string =>
     paused === null
-      ? `${route} is not paused any more: --for was over before it could take effect, someone has resumed it, or it is gone`
+      ? `${route} is no longer paused: --for expired before it took effect, someone has resumed it, or it is gone`
       : `${route} is paused: someone has paused it again meanwhile`,
 }
 
@@ -100,13 +100,13 @@ const drains = {
     const what = `${endpoint} of ${route}`
     if (drained === null)
       return `${what}: ${wasDrained ? 'undrained' : 'was not drained'}`
-    const how = wasDrained ? 'was drained before; it is so' : 'drained'
+    const how = wasDrained ? 'was already drained; now' : 'drained'
     return `${what}: ${how} until ${drained.until ?? 'it is undrained'}; ${closes[drained.close]}`
   },
   undone: ({ route, endpoint, drained }: Drained): string => {
     const what = `${endpoint} of ${route}`
     if (drained === null)
-      return `${what} is not drained any more: --for was over before it could take effect, someone has undrained it, or it is gone`
+      return `${what} is no longer drained: --for expired before it took effect, someone has undrained it, or it is gone`
     return `${what} is drained, and ${closes[drained.close]}: someone has drained it again meanwhile`
   },
 }

@@ -142,7 +142,7 @@ const origin = async (settings: RunSettings, log: Log): Promise<Origin> => {
   }
   const source = manifestSource({
     paths: options.manifests,
-    onSkipped: what => log.info({ what }, 'skipped: Usher has no use for it'),
+    onSkipped: what => log.info({ what }, 'object skipped: Usher does not use it'),
     onWarning: what => log.warn({ what }, 'manifest files'),
   })
   return { source, node: { ...noNode, nodeName: options.hostnameOverride }, mode }
@@ -166,7 +166,7 @@ const watchConfig = (
     unusable: reason =>
       log.error(
         { file: options.config, reason },
-        'the configuration file has changed and cannot be used; the old configuration stays in force',
+        'the changed configuration file cannot be used; keeping the old configuration',
       ),
   })
 }

@@ -87,11 +87,11 @@ const routesOf = async (
   }
   const onTurn = turnLog(log, 'route')
   const lists = new ListFiles({
-    onTaken: file => log.info({ file }, 'a file of clients has changed'),
+    onTaken: file => log.info({ file }, 'client list reloaded'),
     onUnusable: (file, reason) =>
       log.error(
         { file, reason },
-        'a file of clients has changed and cannot be used; the old list stays in force',
+        'the changed client list cannot be used; keeping the old list',
       ),
   })
   const clash = clashText(route)
@@ -109,11 +109,11 @@ const routesOf = async (
       onError,
       onTurn,
       onTaken: ({ length }) =>
-        log.info({ file: config, routes: length }, 'the file of routes has changed'),
+        log.info({ file: config, routes: length }, 'routes file reloaded'),
       onUnusable: reason =>
         log.error(
           { file: config, reason },
-          'the file of routes has changed and cannot be used; the old routes stay in force',
+          'the changed routes file cannot be used; keeping the old routes',
         ),
     })
   }
@@ -175,7 +175,7 @@ const exitWhenIdle = (
   }
   const timer = setInterval(() => {
     check().catch((err: unknown) =>
-      log.error({ err }, 'the number of open connections is not known'),
+      log.error({ err }, 'cannot count the open connections'),
     )
   }, periodOf(idleMs))
   return () => clearInterval(timer)

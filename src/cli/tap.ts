@@ -81,7 +81,7 @@ const follow = async (
     if (stopped.aborted) return
     try {
       const answer = await poll(options, next, stopped)
-      if (away !== '') printNote(io, 'there is an answer again')
+      if (away !== '') printNote(io, 'Usher answers again')
       if (answer.gap) printer.gap()
       for (const one of answer.connections) printer.ended(one)
       printer.leftOut(answer.leftOut)

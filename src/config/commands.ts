@@ -16,15 +16,18 @@ export const commands = {
     summary: 'Proxy the Services of a cluster, or of manifest files.',
     usage: '[--manifests PATH...] [flags]',
     description:
-      'Takes the place of kube-proxy on a node: watches Services and their endpoints at ' +
-      'the API server, or reads them from YAML or JSON files, and load-balances TCP connections and ' +
-      'UDP flows over the endpoints: by rules in the kernel (iptables, nftables or ipvs mode), or itself ' +
-      "(userspace mode). kube-proxy's flags and configuration file are taken as they are. A change " +
-      'leaves the connections of all other Services alone. SIGHUP reads everything again. SIGTERM or Ctrl-C lets open ' +
-      'connections finish; a second one ends Usher at once.',
+      'Replaces kube-proxy on a node. Watches Services and their endpoints at the API server, or ' +
+      'reads them from YAML or JSON files, and load-balances TCP connections and UDP flows ' +
+      'across the endpoints: with kernel rules (iptables, nftables or ipvs mode), or in Usher ' +
+      "itself (userspace mode). Accepts kube-proxy's flags and configuration file unchanged. A " +
+      'change to one Service does not affect connections of the others. SIGHUP rereads everything. ' +
+      'SIGTERM or Ctrl-C lets open connections finish; a second one ends Usher at once.',
     examples: [
       ['usher run --kubeconfig /etc/kubernetes/kubeconfig', 'the Services of a cluster'],
-      ['usher run --config /var/lib/kube-proxy/config.conf', 'as kube-proxy is set up'],
+      [
+        'usher run --config /var/lib/kube-proxy/config.conf',
+        'with the configuration of kube-proxy',
+      ],
       ['usher run --manifests deploy/examples/demo.yaml', 'the Services of a file'],
     ],
   },
@@ -32,13 +35,13 @@ export const commands = {
     summary: 'Proxy a few fixed routes, such as one to a database.',
     usage: '[--route ROUTE...] [--config FILE] [flags]',
     description:
-      'Listens on an address and load-balances its connections over a list of endpoints, trying ' +
-      'another one when an endpoint refuses or does not answer. A route is ' +
-      'tcp://LISTEN=ENDPOINT,ENDPOINT or udp://LISTEN=ENDPOINT,ENDPOINT; endpoints may be ' +
-      'host names, which are looked up again as their records expire. Routes may also stand ' +
-      'in a file, which is read again when it changes: connections of what did not change ' +
-      'are left alone. In a pod it starts before the application and ends after it; its exit ' +
-      'code is 0 whenever it was told to end.',
+      'Listens on an address and load-balances its connections across a list of endpoints. If an ' +
+      'endpoint refuses or does not answer, Usher tries another. A route is ' +
+      'tcp://LISTEN=ENDPOINT,ENDPOINT or udp://LISTEN=ENDPOINT,ENDPOINT; endpoints may be host ' +
+      'names, which are resolved again when their DNS records expire. Routes can also come from a ' +
+      'file, which is reloaded when it changes; connections of unchanged routes are not affected. ' +
+      'In a pod, Usher starts before the application and ends after it. It exits 0 whenever it ' +
+      'was told to end.',
     examples: [
       [
         "usher sidecar --route 'tcp://127.0.0.1:15432=10.0.0.5:5432,10.0.0.6:5432'",
@@ -53,31 +56,31 @@ export const commands = {
     },
   },
   demo: {
-    summary: 'Run a demonstration on this computer, with backends of its own.',
+    summary: 'Run a demo on this computer, with its own backends.',
     usage: '[flags]',
     description:
-      'Starts a few small backends and a proxy in front of them, sends real traffic ' +
-      'through it and shows where it goes. Needs no privileges, no cluster and no ' +
-      'network. Then it stays up for you to try, until Ctrl-C.',
+      'Starts a few small backends with a proxy in front of them, sends real traffic through it ' +
+      'and shows where each connection goes. Needs no privileges, cluster or network. Keeps ' +
+      'running for you to try out until Ctrl-C.',
     examples: [
       ['usher demo', 'look around'],
-      ['usher demo --once', 'do it all once, check it, and exit 0 or 1'],
+      ['usher demo --once', 'run every step once, check the result, exit 0 or 1'],
     ],
   },
   check: {
-    summary: 'Say what is wrong in files and flags, or what works on this node.',
+    summary: 'Validate files and flags, or test which modes work on this node.',
     usage: '[FILE...] [flags of run]',
     description:
-      'Without files, tries on this node what Usher could use to capture traffic, says for ' +
-      'each mode and capture whether it works and why not, and changes nothing. With ' +
-      'files, reads manifests as `usher run` would and lists every problem with its file, ' +
-      'document and field; or a file of routes, as `usher sidecar` would. Takes the flags of `usher run` too, and its --config file, to ' +
-      'check them; a mode in that file that does not work here is a warning, as the file may be for another node. ' +
-      'The last lines say what to run next. Exits 0 when all is well, 1 when there are problems or the mode of ' +
-      '--proxy-mode or the capture of --capture does not work here, 2 when it was called ' +
-      'wrongly.',
+      'Without files, tests every mode and capture on this node, reports whether each works and ' +
+      'why not, and changes nothing. With files, reads manifests as `usher run` would, or a file ' +
+      'of routes as `usher sidecar` would, and lists every problem with its file, document and ' +
+      'field. Also validates the flags of `usher run` and its --config file; if the mode in that ' +
+      'file does not work here, that is only a warning, because the file may be for another node. ' +
+      'The last lines name the next command to run. Exits 0 if all is well; 1 if there are ' +
+      'problems, or if the mode of --proxy-mode or the capture of --capture does not work here; ' +
+      '2 on a usage error.',
     examples: [
-      ['usher check', 'what works on this node; as root'],
+      ['usher check', 'test this node; run as root'],
       ['usher check deploy/examples/demo.yaml', 'one file'],
       ['usher check deploy/examples/routes.yaml', 'the routes of a sidecar'],
       ['usher check services/ --drain-timeout 1m', 'a directory, and a flag'],
@@ -88,34 +91,33 @@ export const commands = {
     summary: 'Show what a running Usher is doing.',
     usage: '[SERVICE...] [flags]',
     description:
-      'Asks a running Usher, on its metrics address, for its Services, their VIPs (the ' +
-      'addresses that clients dial), endpoints, connections and errors. Of more than 20 ' +
-      'ServicePorts it prints those that are not ok, unless some are named. Exits 0 when ' +
-      'Usher answers, whatever the answer is, 1 when nothing has a given name, and 3 with ' +
-      'the reason when there is no answer.',
+      'Queries a running Usher at its metrics address for its Services, their VIPs (the addresses ' +
+      'that clients dial), endpoints, connections and errors. With more than 20 ServicePorts, ' +
+      'prints only those that are not ok, unless you name some. Exits 0 when Usher answers, ' +
+      'whatever its state; 1 if a given name matches nothing; 3 with the reason when no Usher ' +
+      'answers.',
     examples: [
       ['usher status', 'the Usher on this host'],
       ['usher status default/web', 'one Service, with its endpoints'],
-      ['usher status --json | jq .unhealthy', 'for programs'],
+      ['usher status --json | jq .unhealthy', 'for scripts'],
     ],
   },
   pause: {
-    summary: 'Hold new connections of a route, as for a switchover.',
+    summary: 'Hold new connections of a route, for example during a switchover.',
     usage: 'ROUTE... --control-socket PATH [--reset] [--for DURATION]',
     description:
-      'Tells a running Usher, over its control socket, to keep new TCP clients of a route ' +
-      'waiting: none is connected to an endpoint, and what they send is kept, until `usher ' +
-      "resume`. Each waits as long as the route's hold allows, or 60 s where it has none, and " +
-      'is then reset. Give a route by its name; in `usher run` a route is a Service, as ' +
-      'default/db or default/db:port, in userspace mode. Usher forgets a pause when it ends. ' +
-      'Exits 0 when the routes are paused, also when they were before; 1 with the reason ' +
-      'when one of them is not; 2 when it was called wrongly.',
+      'Tells a running Usher, over its control socket, to hold new TCP clients of a route until ' +
+      '`usher resume`: none is connected to an endpoint, and what they send is buffered. A held ' +
+      "client is reset after the route's hold time, or after 60 s if the route has none. Give a " +
+      'route by name; for `usher run` in userspace mode, give a Service as default/db or ' +
+      'default/db:port. The pause is lost when Usher ends. Exits 0 when the routes are paused, ' +
+      'even if they already were; 1 with the reason when one of them is not; 2 on a usage error.',
     examples: [
       [
         'usher pause db --reset --control-socket /run/usher/control',
         'before a switchover',
       ],
-      ['usher pause db --for 2m', 'with USHER_CONTROL_SOCKET set; it ends by itself'],
+      ['usher pause db --for 2m', 'with USHER_CONTROL_SOCKET set; ends by itself'],
     ],
     needs: {
       oneOf: ['name'],
@@ -123,13 +125,12 @@ export const commands = {
     },
   },
   resume: {
-    summary: 'End a pause: the waiting clients are connected.',
+    summary: 'End a pause and connect the held clients.',
     usage: 'ROUTE... --control-socket PATH',
     description:
-      'Tells a running Usher, over its control socket, to end the pause of a route. The clients ' +
-      'that wait are connected within a second, spread over it. Exits 0 ' +
-      'when the routes are not paused, also when they were not before; 1 with the reason ' +
-      'when one of them still is; 2 when it was called wrongly.',
+      'Tells a running Usher, over its control socket, to end the pause of a route. Held clients ' +
+      'are connected over the next second. Exits 0 when the routes are not paused, even if they ' +
+      'were not before; 1 with the reason when one of them still is; 2 on a usage error.',
     examples: [
       ['usher resume db --control-socket /run/usher/control', 'after a switchover'],
     ],
@@ -142,17 +143,17 @@ export const commands = {
     summary: 'Stop sending new connections to an endpoint.',
     usage: 'ENDPOINT... --control-socket PATH [flags]',
     description:
-      'Tells a running Usher, over its control socket, to send no new connection or flow to ' +
-      'an endpoint, for example before it is taken out of service: other endpoints of its route get them. ' +
-      'Its open connections stay, or are reset with --close. Where all endpoints of a route ' +
-      'are drained its clients wait as long as its hold allows, or are refused. Ends with `usher ' +
-      'undrain`, with --for, when the endpoint leaves its route, and when Usher ends. Exits 0 ' +
-      'when the endpoint is drained, also when it was before; 1 with the reason when it is ' +
-      'not; 2 when it was called wrongly.',
+      'Tells a running Usher, over its control socket, to send an endpoint no new connections or ' +
+      'flows, for example before you take it out of service. Other endpoints of its route get ' +
+      'them instead. Open connections stay, unless --close resets them. If all endpoints of a ' +
+      "route are drained, clients wait for the route's hold time, or are refused. The drain ends " +
+      'with `usher undrain`, after --for, when the endpoint leaves its route, or when Usher ends. ' +
+      'Exits 0 when the endpoint is drained, even if it already was; 1 with the reason when it is ' +
+      'not; 2 on a usage error.',
     examples: [
       [
         'usher drain 10.0.0.5:5432 --control-socket /run/usher/control',
-        'in all routes that have it',
+        'in every route that has this endpoint',
       ],
       ['usher drain 10.0.0.5:5432 --route db --close idle --for 1h', 'before an upgrade'],
     ],
@@ -162,14 +163,17 @@ export const commands = {
     },
   },
   undrain: {
-    summary: 'Send an endpoint new connections again.',
+    summary: 'Send new connections to a drained endpoint again.',
     usage: 'ENDPOINT... --control-socket PATH [--route NAME]',
     description:
-      'Tells a running Usher, over its control socket, to send new connections to a drained endpoint ' +
-      'again. Exits 0 when it is not drained, also when it was not before; ' +
-      '1 with the reason when it still is; 2 when it was called wrongly.',
+      'Tells a running Usher, over its control socket, to send new connections to a drained ' +
+      'endpoint again. Exits 0 when it is not drained, even if it was not before; 1 with the ' +
+      'reason when it still is; 2 on a usage error.',
     examples: [
-      ['usher undrain 10.0.0.5:5432 --control-socket /run/usher/control', 'it is back'],
+      [
+        'usher undrain 10.0.0.5:5432 --control-socket /run/usher/control',
+        'after maintenance',
+      ],
     ],
     needs: {
       oneOf: ['endpoint'],
@@ -177,18 +181,18 @@ export const commands = {
     },
   },
   weight: {
-    summary: 'Change the share of new connections that an endpoint gets.',
+    summary: 'Change the weight of an endpoint.',
     usage: 'ENDPOINT [N] --control-socket PATH [--route NAME] [--reset]',
     description:
-      'Tells a running Usher, over its control socket, to give an endpoint the weight N, 0 to ' +
-      '256, in place of what its source says: one of weight 2 gets twice the new connections of ' +
-      'one of weight 1. One of weight 0 gets some only when no other can be connected to. ' +
-      'Without N the endpoint has the weight of its source again. Usher forgets the order when the endpoint ' +
-      'leaves its route, and when Usher ends. Exits 0 when the weight is set, 1 with the reason when it is ' +
-      'not, 2 when it was called wrongly.',
+      'Tells a running Usher, over its control socket, to override the weight of an endpoint with ' +
+      'N, 0 to 256: weight 2 gets twice the new connections of weight 1. An endpoint with weight ' +
+      '0 gets connections only when no other endpoint can be connected to. Without N, the ' +
+      'endpoint returns to its configured weight. The override is lost when the endpoint leaves ' +
+      'its route and when Usher ends. Exits 0 when the weight is set; 1 with the reason when it ' +
+      'is not; 2 on a usage error.',
     examples: [
-      ['usher weight 10.0.0.5:5432 10 --route db', 'a tenth of those with weight 100'],
-      ['usher weight 10.0.0.5:5432 --reset', 'as its source says'],
+      ['usher weight 10.0.0.5:5432 10 --route db', 'a tenth of the share of weight 100'],
+      ['usher weight 10.0.0.5:5432 --reset', 'back to the configured weight'],
     ],
     needs: {
       oneOf: ['endpoint'],
@@ -199,16 +203,19 @@ export const commands = {
     summary: 'List services, endpoints or connections of a running Usher.',
     usage: 'KIND [NAME...] [flags]',
     description:
-      'Asks a running Usher, on this host, for the ports of its Services (or its routes), ' +
-      'their endpoints, the addresses at which clients come in, or the TCP connections ' +
-      'that are open now, and prints a line for each. Of connections there are at most ' +
-      '10,000; a note says how many more there are. Exits 0; 1 when nothing has a given name, ' +
-      'or Usher has not read its Services yet; 3 with the reason when no Usher answers.',
+      'Queries a running Usher on this host for the ports of its Services (or its routes), their ' +
+      'endpoints, the addresses that clients dial, or the open TCP connections, and prints one ' +
+      'line for each. Lists at most 10,000 connections; a note gives the number of the rest. Exits 0; 1 if a ' +
+      'given name matches nothing or Usher has not read its Services yet; 3 with the reason when ' +
+      'no Usher answers.',
     examples: [
-      ['usher get services -n default', 'a line for each port'],
-      ['usher get endpoints default/web -o wide', 'those of one, with what checks say'],
-      ['usher get connections -o json | jq .items', 'for programs'],
-      ['usher get endpoints -w', 'and each that changes, as it does'],
+      ['usher get services -n default', 'one line per port'],
+      [
+        'usher get endpoints default/web -o wide',
+        'endpoints of one Service, with check results',
+      ],
+      ['usher get connections -o json | jq .items', 'for scripts'],
+      ['usher get endpoints -w', 'and every change from then on'],
     ],
     needs: {
       oneOf: ['kind'],
@@ -217,34 +224,36 @@ export const commands = {
     },
   },
   top: {
-    summary: 'Watch the Services of a running Usher, the busiest first.',
+    summary: 'Watch the busiest Services of a running Usher.',
     usage: '[flags]',
     description:
-      'Asks a running Usher, on this host, each second for its figures and shows a table: ' +
-      'new connections, failures, retries and bytes a second of each port of a Service, or ' +
-      'route. Keys: n, a, f, r, b and s sort (as --sort does, s by name), e shows endpoints in place of ' +
-      'Services and back, q ends. Exits 0; with --once 1 when Usher has not read its Services ' +
-      'yet; 3 with the reason when no Usher answers.',
+      'Queries a running Usher on this host every second and shows a table of new connections, ' +
+      'failures, retries and bytes per second for each Service port or route. Keys: n, a, f, r, b ' +
+      'and s sort (as --sort does; s by name), e switches between Services and endpoints, q ' +
+      'quits. Exits 0; with --once, 1 if Usher has not read its Services yet; 3 with the reason ' +
+      'when no Usher answers.',
     examples: [
       ['usher top', 'the busiest first, until q'],
-      ['usher top --once --sort failed', 'one table, for a script or a note'],
+      ['usher top --once --sort failed', 'one table, for a script'],
     ],
   },
   tap: {
-    summary: 'Watch connections of a Service as they end.',
+    summary: 'Print connections of a Service as they end.',
     usage: 'SERVICE... [flags]',
     description:
-      'Asks a running Usher, on this host, each second which TCP connections of a Service, or ' +
-      'route, have ended, and prints a line for each: who the client was, which endpoint it ' +
-      'had and which others had failed before, how long it lasted, the bytes each way and ' +
-      'how it ended. The data of a connection is never shown. Usher records nothing before ' +
-      'the first request of a tap, and stops when there are no more. The command runs until ' +
-      'Ctrl-C, and then exits 0; it goes on while Usher does not answer for a time, and says so. ' +
-      'Exits 3 when no Usher answers at the start, 1 when there is no such Service.',
+      'Queries a running Usher on this host every second for the TCP connections of a Service or ' +
+      'route that have ended, and prints one line for each: the client, the endpoint it used, the ' +
+      'endpoints that failed before, duration, bytes in each direction and how it ended. Never ' +
+      'shows the data of a connection. Usher records connections only while a tap is running. ' +
+      'Runs until Ctrl-C, then exits 0; if Usher stops answering, says so and keeps trying. Exits ' +
+      '3 when no Usher answers at the start; 1 if there is no such Service.',
     examples: [
       ['usher tap default/web', 'all ports of a Service'],
-      ['usher tap db --failed', 'what went wrong'],
-      ['usher tap default/web --client 10.244.3.0/24 -o json', 'from some pods, for jq'],
+      ['usher tap db --failed', 'only failed connections'],
+      [
+        'usher tap default/web --client 10.244.3.0/24 -o json',
+        'from one range of pods, for jq',
+      ],
     ],
     needs: {
       oneOf: ['service'],
@@ -252,23 +261,23 @@ export const commands = {
     },
   },
   explain: {
-    summary: 'Say which endpoint a client would get, and why not another.',
+    summary: 'Explain which endpoint a client would get, and why not another.',
     usage: '[CLIENT] ADDRESS:PORT|unix:PATH [flags]',
     description:
-      'Asks a running Usher, on this host, what would become of a client that dials an address: the Service ' +
-      'or route, the verdict of its traffic policies, whether affinity binds the client, which ' +
-      'endpoint it would get, and of each other endpoint why not: not ready, on another ' +
-      'node, cooling down after a failure, drained, at its limit. In the kernel modes, where the ' +
-      'kernel chooses, it names the chains, map entries or virtual servers of the address, each with the ' +
-      'command that shows it; the affinity entries of the kernel are not read. Nothing is ' +
-      'changed: no connection is made, and round-robin does not advance. A client of a unix socket has no address; ' +
-      'leave out CLIENT. Exits 0 when the client would be ' +
-      'forwarded, 1 when it would not, or would wait, or nothing is served there; 2 when it was called wrongly.',
+      'Queries a running Usher on this host for what would happen to a client that dials an ' +
+      'address: the Service or route, the verdict of its traffic policies, whether affinity pins ' +
+      'the client, which endpoint it would get, and why not each of the others: not ready, on ' +
+      'another node, in cooldown after a failure, drained, or at its limit. In the kernel modes, ' +
+      'where the kernel chooses, it names the chains, map entries or virtual servers of the ' +
+      'address, with the command that shows each; it does not read affinity entries in the ' +
+      'kernel. It makes no connection and does not advance round-robin. For a unix socket, whose ' +
+      'clients have no address, leave out CLIENT. Exits 0 if the client would be forwarded; 1 if ' +
+      'it would not, would have to wait, or nothing is served there; 2 on a usage error.',
     examples: [
       ['usher explain 10.0.3.7 10.96.0.10:80', 'a client of a ClusterIP'],
-      ['usher explain 10.0.3.7 10.96.0.10:53 --protocol udp', 'of UDP'],
-      ['usher explain 127.0.0.1 127.0.0.1:15432', 'of a route of a sidecar'],
-      ['usher explain unix:/run/db.sock', 'of one at a unix socket'],
+      ['usher explain 10.0.3.7 10.96.0.10:53 --protocol udp', 'a UDP client'],
+      ['usher explain 127.0.0.1 127.0.0.1:15432', 'a route of a sidecar'],
+      ['usher explain unix:/run/db.sock', 'a client of a unix socket'],
     ],
     needs: {
       oneOf: ['dialled'],
@@ -280,10 +289,10 @@ export const commands = {
     summary: 'Reset a connection.',
     usage: 'CONNECTION... --control-socket PATH',
     description:
-      'Tells a running Usher, over its control socket, to reset TCP connections on both ' +
-      'sides, by the names that `usher get connections` gives them; no two connections ever ' +
-      'have the same. Exits 0 when all of them were open and are now closed, 1 when one was ' +
-      'not open, which is then named, 3 with the reason when no Usher answers.',
+      'Tells a running Usher, over its control socket, to reset TCP connections on both sides. ' +
+      'Name them as `usher get connections` does; names are never reused. Exits 0 when all of ' +
+      'them were open and are now closed; 1 when one was not open, which it names; 3 with the ' +
+      'reason when no Usher answers.',
     examples: [
       ['usher close 1-mf3k2a9x-42 --control-socket /run/usher/control', 'one connection'],
     ],
@@ -296,16 +305,16 @@ export const commands = {
     summary: 'Wait until something accepts connections at an address.',
     usage: 'ROUTE|HOST:PORT... [flags]',
     description:
-      'Connects to each address until all have accepted, and then exits 0: in an init ' +
-      'container it keeps an application from starting before its database. A connection ' +
-      'counts when it stays open for a moment or when a byte comes, for a proxy accepts ' +
-      'before it knows whether anything is behind it; a sidecar on this host or in this pod ' +
-      'is asked whether its clients are connected or only wait, see --address. Tries again ' +
-      'with growing pauses of up to a second, and says every few seconds on stderr what it waits for. Exits 1 ' +
-      'with the last reason at the timeout, 2 when it was called wrongly.',
+      'Connects to each address until all of them accept, then exits 0. In an init container it ' +
+      'delays the application until its database is up. Because a proxy accepts before it knows ' +
+      'whether an endpoint is available, a connection counts only once it has stayed open for a ' +
+      'moment or received a byte; a sidecar on this host or in this pod is also asked whether its ' +
+      'clients are connected or only held (see --address). Retries with growing pauses of up to a ' +
+      'second, and reports on stderr every few seconds what it is waiting for. Exits 1 with the ' +
+      'last reason at the timeout; 2 on a usage error.',
     examples: [
-      ['usher wait db.prod.svc:5432', 'a database, as an init container would'],
-      ['usher wait tcp://127.0.0.1:15432', 'the same through the sidecar of the pod'],
+      ['usher wait db.prod.svc:5432', 'a database, in an init container'],
+      ['usher wait tcp://127.0.0.1:15432', 'the same through the sidecar in the pod'],
       ['usher wait 10.0.0.5:5432 10.0.0.6:5432 --timeout 5m', 'both of them'],
     ],
     needs: {
@@ -317,31 +326,31 @@ export const commands = {
     summary: 'Remove what Usher or kube-proxy left in the kernel.',
     usage: '[flags]',
     description:
-      'Removes the rules, sets, virtual servers, routes, addresses and devices that Usher ' +
-      'or the userspace, iptables, ipvs and nftables modes of kube-proxy left on this ' +
-      'node, and nothing else. The chains of the kubelet stay, and so does what rules of other programs ' +
-      'use or what belongs to a running kube-proxy, which is recognised by its answer on ' +
-      '127.0.0.1:10249/proxyMode, for which --only-usher does not ask. An Usher without rules on that port, such as a sidecar, ' +
-      'may hide a kube-proxy: then what may belong to one stays too. End Usher first. Exits 0 when everything is gone or nothing was ' +
-      'there, 1 with the reason for what stayed.',
+      'Removes the rules, sets, virtual servers, routes, addresses and devices that Usher or ' +
+      "kube-proxy's userspace, iptables, ipvs and nftables modes left on this node, and nothing " +
+      "else. Keeps the kubelet's chains, what other programs' rules use, and what belongs to a " +
+      'running kube-proxy. It detects kube-proxy by its answer on 127.0.0.1:10249/proxyMode, ' +
+      'which --only-usher does not query. An Usher without rules on that port, such as a sidecar, may hide ' +
+      'a kube-proxy: then anything that may belong to one stays too. Stop Usher first. Exits 0 ' +
+      'when everything is gone or there was nothing; 1 with the reason for what stayed.',
     examples: [
-      ['usher cleanup --dry-run', 'look first'],
-      ['usher cleanup', 'remove it, as root'],
-      ['usher cleanup --only-usher', 'what a current kube-proxy may have stays'],
+      ['usher cleanup --dry-run', 'preview'],
+      ['usher cleanup', 'remove everything; as root'],
+      ['usher cleanup --only-usher', 'keep what a current kube-proxy may own'],
     ],
   },
   completion: {
     summary: 'Print the completion script for a shell.',
     usage: 'bash|zsh|fish',
     description:
-      'Prints a script for the shell that is named. When the shell has read it, the tab key ' +
-      'completes commands of usher, their flags, the values of those that take one of a few ' +
-      'words, and files. bash has to be 4 or later; zsh needs compinit, and reads the script also ' +
-      'as a file _usher of its fpath. Exits 0, or 2 when it was called wrongly.',
+      'Prints the completion script for a shell. Once it is loaded, the tab key completes ' +
+      'commands, flags, flag values from a fixed set, and file names. Needs bash 4 or later, or ' +
+      'zsh with compinit; in zsh the script can also be installed as a file named _usher in your ' +
+      'fpath. Exits 0; 2 on a usage error.',
     examples: [
-      ['usher completion bash', 'as source <(usher completion bash) in ~/.bashrc'],
-      ['usher completion zsh', 'as source <(usher completion zsh) in ~/.zshrc'],
-      ['usher completion fish | source', 'in this fish'],
+      ['usher completion bash', 'in ~/.bashrc: source <(usher completion bash)'],
+      ['usher completion zsh', 'in ~/.zshrc: source <(usher completion zsh)'],
+      ['usher completion fish | source', 'in the current fish session'],
     ],
     needs: {
       oneOf: ['shell'],
@@ -352,19 +361,22 @@ export const commands = {
     summary: 'Compare Usher with HAProxy, nginx and no proxy at all.',
     usage: '[flags]',
     description:
-      'Builds a client, nodes and backend pods in network namespaces of its own, starts ' +
-      'Usher (with each capture), HAProxy and nginx there, and measures them in turn with ' +
-      'the same load. Prints a table, and writes the figures and a report with pictures. ' +
-      'What is not installed or not possible here is left out by name. Nothing of the ' +
-      'host is changed, and nothing stays when it ends, however it ends; Ctrl-C keeps ' +
-      'what was measured. Exits 0 when all was measured, 1 when something failed.',
+      'Builds a client, nodes and backend pods in its own network namespaces, starts Usher (with ' +
+      'each capture), HAProxy and nginx there, and measures them in turn under the same load. ' +
+      'Prints a table, and writes the figures and an illustrated report. Names whatever it skips ' +
+      'because it is not installed or not possible here. Changes nothing on the host and leaves ' +
+      'nothing behind, however it ends; Ctrl-C keeps the results so far. Exits 0 when everything was measured, 1 ' +
+      'when something failed.',
     examples: [
-      ['usher bench --quick', 'less than three minutes'],
-      ['usher bench --install-peers', 'everything; as root, on Debian or Ubuntu'],
-      ['usher bench --only requests,latency --targets direct,usher,haproxy', 'a part'],
+      ['usher bench --quick', 'under three minutes'],
+      ['usher bench --install-peers', 'all scenarios; as root, on Debian or Ubuntu'],
+      [
+        'usher bench --only requests,latency --targets direct,usher,haproxy',
+        'a selection',
+      ],
       [
         'usher bench --target kube-proxy=10.96.0.10:80 --backend 10.244.1.7:80',
-        'an address',
+        'an existing address',
       ],
     ],
   },
@@ -378,12 +390,12 @@ export const commandNames: readonly Command[] = Object.keys(commands).filter(isC
 
 /** What `usher` ends with, and what that means: for help, man pages and docs. */
 export const exitCodes: readonly (readonly [code: string, meaning: string])[] = [
-  ['0', 'what was asked for is done; a proxy was told to end'],
+  ['0', 'the command succeeded, or a proxy ended because it was told to'],
   ['1', 'the command failed or found a problem; the reason is on standard error'],
-  ['2', 'the command was called wrongly'],
+  ['2', 'usage error'],
   [
     '3',
-    'no Usher answered: none runs there, it does not listen, or the caller may not query it',
+    'no Usher answered: none is running there, it does not listen, or you lack permission',
   ],
-  ['75', 'the configuration file of `usher run` has changed: start it again'],
+  ['75', 'the configuration file of `usher run` has changed: restart Usher'],
 ]

@@ -6,17 +6,17 @@ import type { OptionType } from './types/basic.ts'
 export type Group =
   | 'What'
   | 'Kubernetes API'
-  | 'Where it listens'
+  | 'Listening'
   | 'Connect time'
   | 'Relay'
   | 'TCP'
   | 'UDP'
-  | 'Pace and limits'
-  | 'Life in a pod'
-  | 'How it is measured'
+  | 'Timing and limits'
+  | 'Pod lifecycle'
+  | 'Measurement'
   | 'Results'
   | 'Log'
-  | 'As kube-proxy has them'
+  | 'kube-proxy compatibility'
 
 /** One flag: everything that parsing, help and docs/flags.md say of it comes from here. */
 export interface Row {

@@ -44,7 +44,7 @@ export type CheckOutcome =
     }
   | {
       readonly ok: false
-      /** For a person: `HTTP status 503, 200 wanted`. */
+      /** For a person: `HTTP status 503, expected 200`. */
       readonly reason: string
       /** It failed for something on this side: nothing is known of the endpoint. */
       readonly here?: true
@@ -78,7 +78,7 @@ const errorTexts: Readonly<Record<string, string>> = {
   EHOSTUNREACH: 'host unreachable',
   ENETUNREACH: 'network unreachable',
   ENOENT: 'there is no such socket',
-  ENOTSUP: 'checks of abstract sockets take Node 22',
+  ENOTSUP: 'checks of abstract sockets need Node 22',
   EACCES: 'no permission to connect',
   EADDRNOTAVAIL: 'no local port is free',
 }

@@ -129,7 +129,7 @@ class Conversation {
       if (this.#bytes.length === 0) return
     }
     if (this.#bytes.length >= this.#script.mostBytes)
-      this.#end(failed(`${this.#bytes.length} bytes without an end to them`))
+      this.#end(failed(`${this.#bytes.length} bytes without a complete answer`))
   }
 
   #secure(plain: Socket, options: ConnectionOptions): TLSSocket {

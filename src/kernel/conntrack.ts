@@ -230,7 +230,7 @@ export class ConntrackCleaner {
 }
 
 const tooMany =
-  'conntrack: there are entries of more VIPs than can be removed at once; the others are tried again'
+  'conntrack: there are entries of more VIPs than can be removed at once; retrying the others'
 
 /**
  * `-` makes it open /dev/stdin, which fails for a socket (unix(7), ENXIO), and that is what

@@ -23,7 +23,7 @@ const policies = {
   },
   random: { drawn: 'by chance and weight' },
   maglev: {
-    help: 'by the address of the client alone, the same on every node and after a restart',
+    help: "by the client's address alone, the same on every node and after a restart",
     picked: "the client's own by maglev",
     isByClient: true,
   },

@@ -75,7 +75,7 @@ export class OwnWays {
     const vips = servicePort.vips.filter(vip => {
       const reason = this.#problemOf(servicePort, vip, here)
       if (reason === undefined) return true
-      const message = `${textOf(vip)}/TCP is left out, as ${reason}`
+      const message = `${textOf(vip)}/TCP is not served: ${reason}`
       const object = `Service ${namespace}/${serviceName}`
       problems.push({ object, field: fields[vip.kind], message })
       return false

@@ -35,7 +35,7 @@ export class ConnectTimeFigures implements ConnectTimeObserver {
     this.#reported = error.message
     const what = stays
       ? 'connect-time steering fails, and stale entries still direct clients'
-      : 'connect-time steering fails; the proxy mode carries all clients'
+      : 'connect-time steering fails; the proxy mode serves all clients'
     this.#log.error({ why: error.message }, what)
   }
 
@@ -43,13 +43,13 @@ export class ConnectTimeFigures implements ConnectTimeObserver {
     this.repairs += 1
     this.#log.warn(
       { what },
-      "another program changed Usher's connect-time programs; they are put back",
+      "another program changed Usher's connect-time programs; restored them",
     )
   }
 
   udpFailed(why: string): void {
     if (why !== '' && why !== this.#reportedOfUdp)
-      this.#log.warn({ why }, 'UDP clients may stay at endpoints that are gone')
+      this.#log.warn({ why }, 'UDP clients may keep using removed endpoints')
     this.#reportedOfUdp = why
   }
 }
@@ -75,39 +75,39 @@ export const connectTimeTable: Table<ConnectTimeReadings> = [
   ),
   counter(
     'usher_connect_time_led_total',
-    'Connects and UDP flows of processes of this node that were led to an endpoint.',
+    'Connects and UDP flows of processes on this node that were sent to an endpoint.',
     each(({ led }) => led),
     servicePort,
   ),
   counter(
     'usher_connect_time_refused_total',
-    'Those that were refused, as there was no endpoint for them.',
+    'Connects and UDP flows refused because there was no endpoint.',
     each(({ refused }) => refused),
     servicePort,
   ),
   gauge(
     'usher_connect_time_left',
-    'ServicePorts for which the tables have no room.',
+    'ServicePorts that do not fit into the tables.',
     ({ left }) => left,
   ),
   counter(
     'usher_connect_time_syncs_total',
-    'Times the tables were made equal to what is wanted.',
+    'Syncs of the tables.',
     ({ figures }) => figures.syncs,
   ),
   counter(
     'usher_connect_time_sync_seconds_total',
-    'Seconds that this took.',
+    'Seconds spent syncing the tables.',
     ({ figures }) => figures.seconds,
   ),
   counter(
     'usher_connect_time_sync_failures_total',
-    'Times the kernel refused it.',
+    'Syncs of the tables that the kernel rejected.',
     ({ figures }) => figures.failures,
   ),
   counter(
     'usher_connect_time_repairs_total',
-    'Times another program changed what Usher had written, and Usher wrote it again.',
+    "Times another program changed Usher's tables or programs and Usher restored them.",
     ({ figures }) => figures.repairs,
   ),
 ]

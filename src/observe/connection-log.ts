@@ -117,12 +117,18 @@ export class ConnectionLog implements RelayObserver {
     this.#failures = new RecordLimiter({
       ...limit,
       onQuiet: (servicePort, heldBack) =>
-        log.info({ servicePort, heldBack }, `held back ${heldBack} failed connections`),
+        log.info(
+          { servicePort, heldBack },
+          `${heldBack} failed connections were not logged one by one`,
+        ),
     })
     this.#faults = new RecordLimiter({
       ...limit,
       onQuiet: (servicePort, heldBack) =>
-        log.error({ servicePort, heldBack }, `held back ${heldBack} faults`),
+        log.error(
+          { servicePort, heldBack },
+          `${heldBack} faults were not logged one by one`,
+        ),
     })
   }
 
@@ -153,9 +159,9 @@ export class ConnectionLog implements RelayObserver {
     if (paused)
       this.#log.warn(
         { used, limit },
-        'too few file descriptors are left: new connections wait; raise the limit (ulimit -n)',
+        'nearly out of file descriptors: new connections wait; raise the limit (ulimit -n)',
       )
-    else this.#log.info({ used, limit }, 'new connections are accepted again')
+    else this.#log.info({ used, limit }, 'accepting new connections again')
   }
 
   workerHung(thread: number, hung: boolean): void {
@@ -163,10 +169,10 @@ export class ConnectionLog implements RelayObserver {
       this.hungWorkers.add(thread)
       this.#log.error(
         { worker: thread },
-        'a worker of the relay does not respond: all workers are restarted, and their connections are reset',
+        'a relay worker does not respond: restarting all workers and resetting their connections',
       )
     } else if (this.hungWorkers.delete(thread)) {
-      this.#log.info({ worker: thread }, 'the worker has started again')
+      this.#log.info({ worker: thread }, 'the relay worker has been restarted')
     }
   }
 
@@ -291,7 +297,7 @@ const perSecond = 1
 const messages = {
   listening: 'listening',
   closed: 'no longer listening',
-  failed: 'cannot listen; trying again',
+  failed: 'cannot listen; retrying',
 } as const
 
 type Kind = keyof typeof messages

@@ -42,7 +42,7 @@ export const startControlServer = async ({
   server.on('error', err =>
     log.warn({ server: 'control', err }, 'could not accept a connection'),
   )
-  log.info({ socket: path }, 'the control socket listens')
+  log.info({ socket: path }, 'control socket is listening')
   return {
     problems: () => problemsOf(path, listening.problem()),
     close: async () => {

@@ -16,7 +16,7 @@ export const trustProblem = (path: string): string => {
     return 'there is no such file; is Usher running, with this --control-socket?'
   if (!file.isSocket()) return 'it is not a socket'
   if ((file.mode & 0o077) !== 0)
-    return `its mode is ${(file.mode & modeMask).toString(8)}; only its owner may have a right to it`
+    return `its mode is ${(file.mode & modeMask).toString(8)}; only its owner may have access`
   const own = ownUid()
   if (own !== 0 && file.uid !== 0 && file.uid !== own)
     return `permission denied: it is owned by uid ${file.uid}, and this is uid ${own}`

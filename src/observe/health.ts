@@ -130,7 +130,7 @@ export class Health {
     const applied = ipFamilies.some(
       name => this.#families[name].lastUpdated !== undefined,
     )
-    return applied ? [] : ['nothing has been applied yet']
+    return applied ? [] : ['no sync has completed yet']
   }
 
   #hung(): string[] {

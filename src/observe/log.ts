@@ -86,8 +86,6 @@ export const createLog = async (options: LogOptions): Promise<Log> => {
   if (stream !== undefined) return log
   // Node would write them as text beside the records.
   process.removeAllListeners('warning')
-  process.on('warning', ({ name, stack }) =>
-    log.warn({ name, stack }, 'a warning of Node.js'),
-  )
+  process.on('warning', ({ name, stack }) => log.warn({ name, stack }, 'Node.js warning'))
   return log
 }

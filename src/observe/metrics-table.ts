@@ -49,26 +49,26 @@ const secondsOf = (ms: number | undefined): number | undefined =>
 export const syncTable: Table<SyncMetrics> = [
   histogram(
     'kubeproxy_sync_proxy_rules_duration_seconds',
-    'Time it took to apply the wanted state.',
+    'Duration of syncs.',
     ({ families }) =>
       byFamily(families, one => (one.appliedAt === undefined ? undefined : one.duration)),
     ofFamily,
   ),
   gauge(
     'kubeproxy_sync_proxy_rules_last_timestamp_seconds',
-    'When the wanted state was last applied (Unix time).',
+    'Time of the last successful sync (Unix time).',
     ({ families }) => byFamily(families, ({ appliedAt }) => secondsOf(appliedAt)),
     ofFamily,
   ),
   gauge(
     'kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds',
-    'When a change last asked to be applied (Unix time).',
+    'Time a sync was last queued (Unix time).',
     ({ families }) => byFamily(families, ({ queuedAt }) => secondsOf(queuedAt)),
     ofFamily,
   ),
   histogram(
     'kubeproxy_network_programming_duration_seconds',
-    'Time from what changed in the cluster (last-change-trigger-time) until it was applied here.',
+    'Time from a change in the cluster (last-change-trigger-time) until it was applied here.',
     ({ families }) =>
       byFamily(families, one =>
         one.appliedAt === undefined ? undefined : one.programming,
@@ -93,7 +93,7 @@ export const orderTable: Table<readonly StandingOrder[]> = [
   ),
   gauge(
     'usher_operator_orders',
-    'Orders of operators that stand, by what they are: pauses, drains and weights.',
+    'Operator orders in force, by kind: pauses, drains and weights.',
     orders =>
       orderKinds.map((kind): Sample => [
         [kind],
@@ -122,28 +122,28 @@ export interface ClusterReadings {
 export const clusterTable: Table<ClusterReadings> = [
   gauge(
     'kubeproxy_sync_proxy_rules_service_changes_pending',
-    'Changes of services that wait to be applied.',
+    'Service changes waiting to be applied.',
     ({ pending }) => pending.services,
   ),
   counter(
     'kubeproxy_sync_proxy_rules_service_changes_total',
-    'Changes of Services that syncs have applied.',
+    'Service changes applied.',
     ({ changes }) => changes.services,
   ),
   gauge(
     'kubeproxy_sync_proxy_rules_endpoint_changes_pending',
-    'Changes of endpoints that wait to be applied.',
+    'Endpoint changes waiting to be applied.',
     ({ pending }) => pending.endpoints,
   ),
   counter(
     'kubeproxy_sync_proxy_rules_endpoint_changes_total',
-    'Changes of endpoints that syncs have applied.',
+    'Endpoint changes applied.',
     ({ changes }) => changes.endpoints,
   ),
   // Upstream's name; it is a gauge all the same.
   gauge(
     'kubeproxy_sync_proxy_rules_no_local_endpoints_total',
-    'ServicePorts whose policy is Local and whose endpoints are all on other nodes: these clients get no answer.',
+    'ServicePorts with policy Local whose endpoints are all on other nodes: their clients get no answer.',
     ({ snapshots }) => snapshots.flatMap(noLocal),
     ['ip_family', 'traffic_policy'],
   ),
@@ -227,13 +227,13 @@ export interface ModeReadings {
 export const modeTable: Table<ModeReadings> = [
   gauge(
     'usher_proxy_mode',
-    'Always 1; the label is the mode that runs.',
+    'Always 1; the label is the running mode.',
     ({ mode }) => [[[mode], 1]],
     ['mode'],
   ),
   counter(
     'usher_mode_fallbacks_total',
-    'Times the mode that ran stopped working, and another took its place.',
+    'Times the running mode stopped working and Usher fell back to another.',
     ({ fallBacks }) => fallBacks,
   ),
 ]
@@ -258,7 +258,7 @@ export const probeTable: Table<ProbeCounts> = (['healthz', 'livez'] as const).ma
 export const sliTable: Table<ProbeCounts> = [
   gauge(
     'kubernetes_healthcheck',
-    'Whether the last answer of a health check was a good one, 1 or 0.',
+    'Whether the last answer of a health check was healthy, 1 or 0.',
     ({ tallies }) =>
       [...tallies.values()].map(({ probe, last }): Sample => [
         [probe.check, probe.path],
@@ -302,12 +302,12 @@ export const sourceReadings = (
 export const sourceTable: Table<SourceReadings> = [
   gauge(
     'usher_source_age_seconds',
-    'Seconds since what is served was last known to be what the source says, apart from objects that usher_problems counts; absent before the first state.',
+    'Seconds since the served state was last known to match the source, apart from objects counted by usher_problems; absent before the first state.',
     ({ ageSeconds }) => ageSeconds,
   ),
   gauge(
     'usher_problems',
-    'Configuration problems: objects, or parts of them, that have no effect now; /status names them.',
+    'Configuration problems: objects, or parts of them, that currently have no effect; /status names them.',
     ({ problems }) => problems,
   ),
 ]

@@ -241,7 +241,7 @@ const stateOf = (view: PortParts, condition: EndpointsCondition): Reasoned => {
   const { servicePort, listener } = view
   const failed = failedBind(view)
   if (failed !== undefined) return ['failing', failed]
-  if (pauseOf(view)) return ['paused', 'by order: new clients wait']
+  if (pauseOf(view)) return ['paused', 'by an operator: new clients wait']
   if (servicePort.endpoints.length === 0) return ['no endpoints', '']
   const { usable, coolingDown, missing, drained } = condition
   if (usable === 0) return [missing + drained > 0 ? 'down' : 'no endpoints', '']

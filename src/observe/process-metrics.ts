@@ -124,7 +124,7 @@ export const processTable: Table<ProcessFigures> = [
   ),
   gauge(
     'usher_event_loop_delay_seconds',
-    'How late the event loop was since the last scrape: what it adds to the latency of connections. Quantile 1 is the worst.',
+    'Event loop delay since the last scrape, which adds to the latency of connections. Quantile 1 is the maximum.',
     ({ delays }) => delays.map(([quantile, late]): Sample => [[String(quantile)], late]),
     ['quantile'],
   ),

@@ -87,57 +87,57 @@ export const relayMetrics: readonly Metric<RelayTotals>[] = [
   ),
   gauge(
     'usher_connections_active',
-    'TCP connections that are open now.',
+    'Open TCP connections.',
     ...each('TCP', counters => counters.active),
   ),
   counter(
     'usher_connections_failed_total',
-    'TCP connections that did not end in the normal way, by cause: who ended it (C client, S endpoint, R resources, P policy, D endpoint down, L lifetime, K shutdown or operator; lower-case for a timeout), then when or why (R before a dial, H and N by what came first, L a limit, Q in a queue, C dialling, D data).',
+    'TCP connections that did not end normally, by cause: who ended it (C client, S endpoint, R resources, P policy, D endpoint down, L lifetime, K shutdown or operator; lower-case for a timeout), then when or why (R before a dial, H and N by what came first, L a limit, Q in a queue, C dialling, D data).',
     ...eachKey('TCP', 'cause', counters => counters.failed),
   ),
   counter(
     'usher_dial_attempts_total',
-    'Attempts to connect to an endpoint.',
+    'Connection attempts to an endpoint.',
     ...each('TCP', counters => counters.dialAttempts),
   ),
   counter(
     'usher_dial_retries_total',
-    'Attempts to connect after the first one of a connection: what clients were spared.',
+    'Connection attempts after the first one of a connection: retries that clients did not notice.',
     ...each('TCP', counters => counters.dialRetries),
   ),
   histogram(
     'usher_dial_duration_seconds',
-    'Time a successful attempt to connect to an endpoint took.',
+    'Duration of successful connection attempts to an endpoint.',
     ...eachTimes(dialBuckets, one => [one.dialSeconds, one.dialSecondsSum]),
   ),
   gauge(
     'usher_connections_held',
-    'TCP connections that wait now for an endpoint, or for the end of a pause.',
+    'TCP connections waiting for an endpoint or for the end of a pause.',
     ...each('TCP', counters => counters.held),
   ),
   counter(
     'usher_hold_refused_total',
-    'TCP connections that were refused because as many waited for an endpoint as may.',
+    'TCP connections refused because the maximum number was already waiting for an endpoint.',
     ...each('TCP', counters => counters.holdRefused),
   ),
   histogram(
     'usher_hold_duration_seconds',
-    'Time that TCP connections waited for an endpoint, of those that were connected to one.',
+    'Time that TCP connections waited for an endpoint before they were connected to one.',
     ...eachTimes(holdBuckets, one => [one.holdSeconds, one.holdSecondsSum]),
   ),
   gauge(
     'usher_connections_queued',
-    'TCP connections that wait now for a place, as all endpoints have as many connections as they may.',
+    'TCP connections queued because all endpoints are at their connection limit.',
     ...each('TCP', counters => counters.queued),
   ),
   counter(
     'usher_queue_refused_total',
-    'TCP connections that were refused because as many waited for a place as may.',
+    'TCP connections refused because the queue was full.',
     ...each('TCP', counters => counters.queueRefused),
   ),
   counter(
     'usher_relayed_bytes_total',
-    'Bytes of payload passed on, by direction.',
+    'Payload bytes forwarded, by direction.',
     ...eachKey('both', 'direction', counters => ({
       'client->backend': counters.bytesToBackend,
       'backend->client': counters.bytesToClient,
@@ -145,14 +145,14 @@ export const relayMetrics: readonly Metric<RelayTotals>[] = [
   ),
   counter(
     'usher_access_log_lines_total',
-    'Lines of the access log that were made, whatever has become of them; only of ServicePorts that have one.',
+    'Access log lines generated, whether written or lost; only for ServicePorts with an access log.',
     ...eachPort('both', ({ name, protocol, counters: { accessLines } }) =>
       accessLines > 0 ? [[[name, protocol], accessLines]] : [],
     ),
   ),
   gauge(
     'usher_udp_flows_active',
-    'UDP flows (client addresses and ports) that are open now.',
+    'Open UDP flows (client addresses and ports).',
     ...each('UDP', counters => counters.active),
   ),
   counter(
@@ -162,7 +162,7 @@ export const relayMetrics: readonly Metric<RelayTotals>[] = [
   ),
   counter(
     'usher_udp_datagrams_total',
-    'UDP datagrams passed on, by direction.',
+    'UDP datagrams forwarded, by direction.',
     ...eachKey('UDP', 'direction', counters => ({
       'client->backend': counters.datagramsToBackend,
       'backend->client': counters.datagramsToClient,
@@ -170,42 +170,42 @@ export const relayMetrics: readonly Metric<RelayTotals>[] = [
   ),
   counter(
     'usher_udp_drops_total',
-    'UDP datagrams that could not be passed on, by reason.',
+    'UDP datagrams dropped, by reason.',
     ...eachKey('UDP', 'reason', counters => counters.datagramsDropped),
   ),
   gauge(
     'usher_endpoint_rtt_seconds',
-    'Smoothed round-trip time to an endpoint, as the kernel last had it of a connection (TCP_INFO). Only of the linux relay.',
+    "Smoothed round-trip time to an endpoint, from the kernel's last sample of a connection (TCP_INFO). Only in the linux relay.",
     ...eachPath(({ rttMs }) => rttMs / 1000),
   ),
   counter(
     'usher_endpoint_retransmits_total',
-    'Segments that the kernel has sent to an endpoint again, on the connections that were asked (TCP_INFO). Only of the linux relay.',
+    'TCP segments retransmitted to an endpoint, on the sampled connections (TCP_INFO). Only in the linux relay.',
     ...eachPath(({ retransmits }) => retransmits),
   ),
   counter(
     'usher_relay_worker_restarts_total',
-    'Times that a worker of the relay has died, and all of them were started again. Only of a relay that has workers.',
+    'Times a relay worker died and all workers were restarted. Only in a relay with workers.',
     ...eachWorker(({ restarts }) => restarts),
   ),
   counter(
     'usher_relay_worker_hangs_total',
-    'Times that a worker of the relay was ended because it had given no sign of life for 1.5 s. Only of a relay that has workers.',
+    'Times a relay worker was killed because it did not respond for 1.5 s. Only in a relay with workers.',
     ...eachWorker(({ hangs }) => hangs),
   ),
   gauge(
     'usher_relay_held_bytes',
-    'Bytes that were read from one side of a connection and not taken by the other yet, in buffers and pipes. Only of a relay that has workers.',
+    'Bytes in buffers and pipes, read from one side of a connection and not yet accepted by the other. Only in a relay with workers.',
     ...eachWorker(({ heldBytes }) => heldBytes),
   ),
   counter(
     'usher_data_plane_restarts_total',
-    'Times that the process of the relay has died and was started again. Not in a sidecar, which has none.',
+    'Times the relay process died and was restarted. Absent in a sidecar, which has none.',
     ({ stats }) => stats.restarts,
   ),
   gauge(
     'usher_listeners',
-    'Addresses Usher should listen on, by what has become of them; closed ones have no endpoint to serve them.',
+    'Addresses Usher should listen on, by state; closed ones have no endpoint.',
     ({ servicePorts }) => {
       const states = servicePorts.flatMap(({ binds }) => binds.map(({ state }) => state))
       return bindStates.map(state => [[state], states.filter(is => is === state).length])
@@ -214,17 +214,17 @@ export const relayMetrics: readonly Metric<RelayTotals>[] = [
   ),
   gauge(
     'usher_fds_used',
-    'File descriptors the relay holds: listening sockets and connections. process_open_fds has all.',
+    'File descriptors used by the relay for listening sockets and connections. process_open_fds counts all.',
     ({ stats }) => stats.fds.used,
   ),
   gauge(
     'usher_fds_limit',
-    'File descriptors the relay may hold.',
+    'Maximum number of file descriptors for the relay.',
     ({ stats }) => stats.fds.limit,
   ),
   gauge(
     'usher_accept_paused',
-    '1 while new connections wait because file descriptors are short, else 0.',
+    '1 while new connections wait because file descriptors are running out, else 0.',
     ({ stats }) => Number(stats.acceptPaused),
   ),
 ]
@@ -235,7 +235,7 @@ export const relayInfoMetrics: readonly Metric<
 >[] = [
   gauge(
     'usher_relay_info',
-    'Always 1; the labels are the relay that carries the bytes, its threads, and whether it has a process of its own.',
+    'Always 1; the labels are the relay in use, its threads, and whether it is a separate process.',
     ({ name, workers, ownProcess }) => [
       [[name, String(workers), String(ownProcess !== undefined)], 1],
     ],
@@ -249,7 +249,7 @@ export const accessLogMetrics: readonly Metric<{
 }>[] = [
   counter(
     'usher_access_log_dropped_total',
-    'Lines of the access log that were lost: where they go did not take them, or they went with a worker that died.',
+    'Access log lines lost because their destination did not accept them or a worker died.',
     ({ dropped }) => Array.from(dropped, ([name, lines]): Sample => [[name], lines]),
     ['service_port'],
   ),

@@ -27,14 +27,14 @@ export const kernelLog = (log: Log, mode: string): RuleLog & ProxierObserver => 
         ms: inMs(seconds),
         ...(rules && { rules: rules.filter.written + rules.nat.written }),
       }
-      log[level](fields, 'the rules of Services are written')
+      log[level](fields, 'Service rules written')
     },
     repaired: (family, what, error) => repaired(what, error, family),
     restoreFailed: (family, work) => {
       if (work === 'partial')
         log.warn(
           { mode, family, work },
-          'a partial sync of the rules was refused; starting a full sync',
+          'a partial sync of the rules was rejected; starting a full sync',
         )
     },
     /** '' for `why` when it works again. */
@@ -42,11 +42,11 @@ export const kernelLog = (log: Log, mode: string): RuleLog & ProxierObserver => 
       const before = failures.get(what) ?? ''
       if (before === why) return
       failures.set(what, why)
-      if (why === '') log.info({ mode, what }, 'the feature works again')
+      if (why === '') log.info({ mode, what }, 'an optional feature works again')
       else
         log.warn(
           { mode, what, why },
-          'a feature does not work here; Usher goes on without it',
+          'an optional feature does not work here; continuing without it',
         )
     },
   }
@@ -91,11 +91,11 @@ export const repairLog = (log: Log, of: 'rules' | 'addresses', by: LogFields = {
     const isNews = lastErrors.get(family) !== error
     lastErrors.set(family, error)
     const changed = `another program changed Usher's ${of}`
-    if (error === '') log.warn(fields, `${changed}; they are put back`)
+    if (error === '') log.warn(fields, `${changed}; restored them`)
     else
       log[isNews ? 'error' : 'debug'](
         { ...fields, error },
-        `${changed}, and they can't be put back`,
+        `${changed}; restoring them failed`,
       )
   }
 }

@@ -29,13 +29,13 @@ const countRules =
 const workTable: Table<RuleMetrics> = [
   histogram(
     'kubeproxy_sync_full_proxy_rules_duration_seconds',
-    'Time it took to write all rules.',
+    'Duration of full syncs of the rules.',
     ({ families }) => byFamily(families, ({ full }) => full),
     ofFamily,
   ),
   histogram(
     'kubeproxy_sync_partial_proxy_rules_duration_seconds',
-    'Time it took to write the rules of what changed.',
+    'Duration of partial syncs of the rules.',
     ({ families }) => byFamily(families, ({ partial }) => partial),
     ofFamily,
   ),
@@ -45,19 +45,19 @@ const workTable: Table<RuleMetrics> = [
 const iptablesTable: Table<RuleMetrics> = [
   gauge(
     'kubeproxy_sync_proxy_rules_iptables_total',
-    'Rules that there are.',
+    'Current number of rules.',
     countRules(({ total }) => total),
     ['table', 'ip_family'],
   ),
   gauge(
     'kubeproxy_sync_proxy_rules_iptables_last',
-    'Rules that the last sync wrote.',
+    'Rules written by the last sync.',
     countRules(({ written }) => written),
     ['table', 'ip_family'],
   ),
   counter(
     'kubeproxy_sync_proxy_rules_iptables_partial_restore_failures_total',
-    'Times iptables-restore refused the rules of what changed; all rules were written then.',
+    'Partial syncs that iptables-restore rejected; a full sync followed each.',
     ({ families }) => byFamily(families, ({ partialFailures }) => partialFailures),
     ofFamily,
   ),
@@ -74,7 +74,7 @@ const counted =
 export const countedTable: Table<Pick<PacketCounters, 'read'>> = [
   counter(
     'kubeproxy_iptables_ct_state_invalid_dropped_packets_total',
-    'Packets dropped because conntrack could not place them.',
+    'Packets dropped because conntrack considered them invalid.',
     counted(counterNames.invalidDropped),
   ),
   counter(
@@ -91,7 +91,7 @@ const allFailures = ({ families }: RuleMetrics): Sample[] =>
 const restoreTable: Table<RuleMetrics> = [
   counter(
     'kubeproxy_sync_proxy_rules_iptables_restore_failures_total',
-    'Times iptables-restore refused the rules.',
+    'Times iptables-restore rejected the rules.',
     allFailures,
     ofFamily,
   ),
@@ -101,7 +101,7 @@ const restoreTable: Table<RuleMetrics> = [
 const nftablesTable: Table<RuleMetrics> = [
   counter(
     'kubeproxy_sync_proxy_rules_nftables_sync_failures_total',
-    'Times nft could not write what changed, or all of it.',
+    'Times nft could not write a partial or full sync.',
     allFailures,
     ofFamily,
   ),
@@ -110,7 +110,7 @@ const nftablesTable: Table<RuleMetrics> = [
 const repairTable: Table<RuleMetrics> = [
   counter(
     'usher_kernel_repairs_total',
-    "Times another program removed Usher's rules, and they were written again.",
+    "Times another program removed Usher's rules and Usher restored them.",
     ({ families }) => byFamily(families, ({ repairs }) => repairs),
     ofFamily,
   ),
@@ -151,7 +151,7 @@ export const loopbackTable: Table<LoopbackNodePorts> = [
   ),
   counter(
     'kubeproxy_nftables_localhost_nodeport_listener_creation_failures_total',
-    'Times a node port could not be listened on on loopback.',
+    'Times Usher could not listen on a node port on loopback.',
     ({ failingBinds }) =>
       ipFamilies.map((family): Sample => [
         [family],
@@ -170,7 +170,7 @@ const countOf = ({ counts }: Histogram): number => counts.reduce((sum, n) => sum
 export const captureTable: Table<RuleMetrics> = [
   counter(
     'usher_capture_syncs_total',
-    'Times rules of the kernel were written: only what changed, or all of them in one transaction.',
+    'Syncs of the kernel rules: partial, or full in one transaction.',
     ({ families }) =>
       ipFamilies.flatMap((family): Sample[] => [
         [[family, 'changed'], countOf(families[family].partial)],
@@ -180,13 +180,13 @@ export const captureTable: Table<RuleMetrics> = [
   ),
   counter(
     'usher_capture_sync_seconds_total',
-    'Seconds that writing them took.',
+    'Seconds spent in these syncs.',
     ({ families }) => byFamily(families, ({ full, partial }) => full.sum + partial.sum),
     ofFamily,
   ),
   counter(
     'usher_capture_repairs_total',
-    "Times another program changed Usher's rules, by whether they could be put back.",
+    "Times another program changed Usher's rules, by whether Usher could restore them.",
     ({ families }) =>
       ipFamilies.flatMap((family): Sample[] => [
         [[family, 'ok'], families[family].repairs],

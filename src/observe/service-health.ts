@@ -192,7 +192,7 @@ export class ServiceHealthServers {
     const fields = { service: `${namespace}/${serviceName}`, address: server.address }
     if (server.listening) {
       this.#reported.delete(key)
-      log.debug(fields, 'service health check listens')
+      log.debug(fields, 'service health check is listening')
       return
     }
     if (this.#reported.has(key)) return
@@ -200,7 +200,7 @@ export class ServiceHealthServers {
     const message = explain(server)
     log.error(
       { ...fields, error: server.error },
-      'service health check cannot listen; trying again every 5 s',
+      'service health check cannot listen; retrying every 5 s',
     )
     failed?.({ namespace, serviceName, message })
   }

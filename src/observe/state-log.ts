@@ -120,7 +120,7 @@ export class PlacementLog {
     const examples = missing.slice(0, mostNamed).map(({ fields, text }) => [fields, text])
     this.#log.warn(
       { notCaptured: missing.length, examples },
-      'some VIPs are not captured; the status names them all',
+      'some VIPs are not captured; usher status lists them all',
     )
   }
 }
@@ -157,9 +157,10 @@ export class ProblemLog {
     if (news.length > mostLines)
       this.#log.warn(
         { count: news.length - mostLines },
-        'more objects have problems; the status names them all',
+        'more objects have problems; usher status lists them all',
       )
-    if (hadProblems && problems.length === 0) this.#log.info({}, 'no problems are left')
+    if (hadProblems && problems.length === 0)
+      this.#log.info({}, 'all problems are resolved')
   }
 }
 

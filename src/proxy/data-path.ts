@@ -163,7 +163,7 @@ const relayOf = async (
 }
 
 const logBlind = (log: Log, why: string): void =>
-  log.warn({ why }, 'changes of the rules by other programs are not noticed for now')
+  log.warn({ why }, 'rule changes by other programs currently go undetected')
 
 /** What proxy ports were in the last run, if anywhere it is remembered. */
 const portMemory = async (

@@ -27,7 +27,7 @@ export const removeLeftovers = async (
     if (gone.length > 0)
       log.info(
         { count: gone.length, removed: gone.slice(0, mostNamed) },
-        'leftovers of another mode or capture are removed',
+        'removed leftovers of another mode or capture',
       )
     const ofBefore = kinds.filter(({ name }) => before !== '' && name.includes(before))
     const lost = unseen.filter(line => ofBefore.some(({ name }) => line.startsWith(name)))
@@ -45,6 +45,6 @@ export const inForce = (object: string, left: readonly Stay[]): readonly Problem
   return left.slice(0, mostNamed).map(({ what, reason }) => ({
     object,
     field: what,
-    message: `what another mode or capture left may be in force, and is tried again (usher cleanup): ${reason}${more}`,
+    message: `leftovers of another mode or capture may be in force; retrying (or run usher cleanup): ${reason}${more}`,
   }))
 }

@@ -154,7 +154,7 @@ export const startAdminServer = async (
     if (closed) server.close()
     failures = 0
     failure = ''
-    log.info({ server: name, address: boundAddress(server) }, 'admin server listens')
+    log.info({ server: name, address: boundAddress(server) }, 'admin server is listening')
   })
   server.on('error', (error: NodeJS.ErrnoException) => {
     const fields = { server: name, address: joinHostPort(bind.address, bind.port) }
@@ -171,7 +171,7 @@ export const startAdminServer = async (
     failure = `${error.code ?? error.message}: ${advice}`
     log[failures === 1 ? 'error' : 'debug'](
       { ...fields, error: error.message, advice },
-      'admin server cannot listen; trying again every 5 s',
+      'admin server cannot listen; retrying every 5 s',
     )
     if (!closed) retry = clock.setTimeout(listen, retryMs)
   })

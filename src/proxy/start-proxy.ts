@@ -286,8 +286,7 @@ const createControl = (deps: ControlDeps) => {
       problemLog.report(problems)
       annotationEvents.report(problems)
     },
-    failed: error =>
-      log.error(reasonOf(error), 'the wanted state could not be applied; trying again'),
+    failed: error => log.error(reasonOf(error), 'sync failed; retrying'),
     taken: changes => {
       syncMetrics.taken(changes)
       changeLog.taken(changes)

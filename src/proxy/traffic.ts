@@ -226,7 +226,7 @@ export const modeWarning = ({
     return {
       reason: 'KubeProxyDefaultMode',
       message:
-        'no proxy mode is configured: iptables is used, as by kube-proxy. From Kubernetes 1.40 on the default is nftables; to stay with iptables set --proxy-mode iptables, or mode: iptables in the configuration file',
+        'no proxy mode is configured; using iptables, like kube-proxy. From Kubernetes 1.40 on the default is nftables; to stay with iptables set --proxy-mode iptables, or mode: iptables in the configuration file',
     }
   if (name === 'ipvs')
     return {
@@ -240,7 +240,7 @@ export const modeWarning = ({
 /** For an Event. */
 export const choiceText = ({ mode, name, passedOver }: ModeChoice): string => {
   const reason = passedOver.map(one => `${one.name}: ${one.detail}`).join('; ')
-  return `${mode} mode was asked for, ${name} mode runs: ${reason}`
+  return `${mode} mode was requested, ${name} mode runs: ${reason}`
 }
 
 export const logFallback = (log: Log, { from, to, reason }: FallBack<ModeName>): void =>
@@ -280,7 +280,7 @@ export const logRelay = (
   if (ownProcess !== undefined && ownProcess.excess !== '')
     log.warn(
       { why: ownProcess.excess },
-      'the process of the relay keeps privileges that it does not need',
+      'the relay process keeps privileges it does not need',
     )
   const flags = name === 'portable' ? ignoredByPortable(limits, relayWorkers) : []
   if (flags.length > 0)

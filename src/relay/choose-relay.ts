@@ -39,7 +39,7 @@ export const chooseRelay = (
     return { name: 'portable', detail: 'as told', passedOver: [] }
   const found = probe()
   if (!('reason' in found)) {
-    const detail = wanted === 'auto' ? 'all that it needs works here' : 'as told'
+    const detail = wanted === 'auto' ? 'everything it needs works here' : 'as told'
     return { name: 'linux', detail, passedOver: [] }
   }
   if (wanted === 'linux') throw new RelayUnavailable(unavailable(found.reason))

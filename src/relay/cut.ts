@@ -55,7 +55,7 @@ const newlyCut = (
   const down = cut === 'all' ? [] : cut.filter(key => isDue(key, before?.cut))
   const left = backups.filter(key => isDue(key, before?.backups))
   return new Map([
-    ...left.map(key => [key, 'an endpoint that goes before it is back'] as const),
+    ...left.map(key => [key, 'a preferred endpoint is back'] as const),
     ...down.map(key => [key, 'endpoint down or gone'] as const),
   ])
 }

@@ -308,7 +308,7 @@ export class Dial<B extends Backend, Connection> {
     this.#wait ??= new QueueWait(this.choice, this.#left, failed => this.#leave(failed))
     if (!service.capacity.enqueue(this.#wait)) {
       service.counters.add('queueRefused', 1)
-      return this.#giveUpQueue('too many clients wait for a place at an endpoint')
+      return this.#giveUpQueue('too many clients are queued')
     }
     const failed = this.attempts.slice(this.#first).map(({ backend }) => backend.key)
     this.#wait.begin(this.#dialler.now(), new Set(failed))

@@ -84,7 +84,7 @@ export class PrefaceRules {
 const refusalOf = ({ serverName, alpn }: ClientHello): string => {
   const asked = serverName === undefined ? 'a client without a name' : show(serverName)
   const offered = alpn.length === 0 ? '' : ` with ${show(alpn.join(', '))}`
-  return `no pool is for ${asked}${offered}`
+  return `no pool matches ${asked}${offered}`
 }
 
 const noHeader: ProxiedClient = { length: 0, addresses: undefined }

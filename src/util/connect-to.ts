@@ -5,7 +5,7 @@ import { UsherError } from './usher-error.ts'
 /** Before version 22 Node fills an abstract name up with zeros, which makes it another one. */
 const changesNames = Number.parseInt(process.versions.node, 10) < 22
 
-const cannot = 'abstract sockets take Node 22, or the Linux relay'
+const cannot = 'abstract sockets need Node 22, or the Linux relay'
 
 /** Connects to an address, which may be a unix socket, with node:net. */
 export const connectTo = (

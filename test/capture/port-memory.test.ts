@@ -230,7 +230,7 @@ t.test('what is no file, or huge, is not even read', async t => {
       const memory = await open()
       memory.changed(() => [a])
       await memory.close()
-      t.match(problems, [/can't be remembered: ENXIO/])
+      t.match(problems, [/can't save proxy ports: ENXIO/])
     },
   )
 })
@@ -241,11 +241,11 @@ t.test(
     const { open, directory, clock, problems, text } = world(t)
     writeFileSync(directory, 'a file where the directory should be')
     const memory = await open()
-    t.match(problems, [/of the last run are not known: ENOTDIR/])
+    t.match(problems, [/cannot load the proxy ports of the last run: ENOTDIR/])
     memory.changed(() => [a])
     clock.advance(1000)
     await until('told', () => problems.length === 2)
-    t.match(problems[1], /proxy ports can't be remembered: (EEXIST|ENOTDIR)/)
+    t.match(problems[1], /can't save proxy ports: (EEXIST|ENOTDIR)/)
     for (const ms of [5000, 10_000, 20_000, 40_000, 60_000, 60_000]) {
       await until('the next try is planned', () => clock.waiting === 1)
       clock.advance(ms - 1)
@@ -284,5 +284,5 @@ t.test('a directory that may not be written to is no obstacle', async t => {
     memory.changed(() => [a])
     await memory.close()
   }
-  t.match(problems, [/can't be remembered: (ENOENT|EACCES|EPERM|EROFS)/])
+  t.match(problems, [/can't save proxy ports: (ENOENT|EACCES|EPERM|EROFS)/])
 })

@@ -85,20 +85,20 @@ t.test('what is asked for and does not work has something in its place', async t
 t.test('what may lack but rights is not to be changed', async t => {
   const found = { modes: each(modeNames, denied) }
   t.strictSame(await next({ args: ['--proxy-mode=iptables'], found }), [
-    '--proxy-mode iptables does not work without rights: check again as root',
+    '--proxy-mode iptables does not work without privileges: check again as root',
   ])
   const text =
     'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: iptables\n'
   const settings = await runSettings(['--config', 'c'], async () => text, 'check')
   t.strictSame(
     lacking(settings, findings(found)).map(({ advice }) => advice),
-    ['mode in c: iptables does not work without rights: check again as root'],
+    ['mode in c: iptables does not work without privileges: check again as root'],
   )
 })
 
 t.test('without rights more would work as root', async t => {
   const lines = await next({ found: { modes: [{ name: 'nftables', ...denied }] } })
-  t.equal(lines.at(-1), 'as root more works: check again as root')
+  t.equal(lines.at(-1), 'more works as root: check again as root')
 })
 
 t.test('a proxy that serves the node is not disturbed', async t => {

@@ -47,13 +47,13 @@ t.test('the Node is asked only where nothing else says which mode', async t => {
 t.test('an annotation that names no mode is warned of', async t => {
   t.match(await ask(empty, async () => ({ name: beta, value: 'best' })), [
     ' by ',
-    /names no mode/,
+    /is not a proxy mode/,
   ])
 })
 
 t.test('a Node that can’t be read asks for nothing', async t => {
   t.match(await ask(empty, () => Promise.reject(new Error('403'))), [
     ' by ',
-    /could not be asked/,
+    /cannot read the proxy mode annotation/,
   ])
 })

@@ -103,7 +103,7 @@ const good: StatusDocument = {
   capture: { name: 'nftables', detail: 'nft 1.0.6', passedOver: [] },
   relay: {
     name: 'linux',
-    detail: 'all that it needs works here',
+    detail: 'everything it needs works here',
     workers: 2,
     ownProcess: null,
     passedOver: [],
@@ -158,7 +158,7 @@ t.test('all that is known of a ServicePort stands in aligned lines', async t => 
 health   runs, 1 Service degraded
 source   manifests a.yaml, last word 12s ago
 capture  nftables (nft 1.0.6)
-relay    linux (2 workers; all that it needs works here)
+relay    linux (2 workers; everything it needs works here)
 files    the relay holds 40 descriptors and may hold 1024
 
 default/web:http TCP IPv4  degraded: 127.0.0.1:9002 not ready
@@ -307,7 +307,7 @@ t.test('the node is told where the source knows one', async t => {
 const isDown = {
   up: false,
   since: new Date(now - 180_000).toISOString(),
-  why: 'HTTP status 503, 200 wanted',
+  why: 'HTTP status 503, expected 200',
   host: 'db-1',
 }
 
@@ -349,7 +349,7 @@ t.test('a check says since when an endpoint is down, and why', async t => {
       .find(each => each.includes('->'))
   t.equal(
     lineOf(isDown),
-    '  ->  127.0.0.1:9001 (db-1)  down, tried all the same  3 active  0 failures  down for 3m: HTTP status 503, 200 wanted',
+    '  ->  127.0.0.1:9001 (db-1)  down, tried all the same  3 active  0 failures  down for 3m: HTTP status 503, expected 200',
   )
   t.match(lineOf({ ...isDown, up: true, why: '' }), /0 failures$/)
   t.match(

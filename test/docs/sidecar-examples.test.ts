@@ -134,7 +134,7 @@ t.test('PostgreSQL with Patroni', { skip: onlyLinux || postgresProblem() }, asyn
   await until('the session ends', () => writer.how === 'ECONNRESET')
   const endpoint = `${first.host}:${first.port}`
   const told = await usher.logged('an endpoint is down', { route: 'primary', endpoint })
-  t.equal(told['why'], 'HTTP status 503, 200 wanted')
+  t.equal(told['why'], 'HTTP status 503, expected 200')
   const waiting = sql(primary, 'INSERT INTO t VALUES (8) RETURNING inet_server_addr()')
   await sql(second, 'SELECT pg_promote()')
   roles.second = 'primary'

@@ -100,7 +100,7 @@ t.test('a broken file leaves the last good state, and says where it broke', asyn
   await file.write(...web('web', port, b))
   await until('the mended file is used', async () => (await ask(port)).text === 'b')
   t.equal((await usher.status()).source.error, '')
-  await usher.logged('no problems are left')
+  await usher.logged('all problems are resolved')
 })
 
 t.test('SIGHUP reads the files again', async t => {
@@ -179,7 +179,7 @@ t.test('a port that somebody else holds is red, and taken when it is free', asyn
   t.match(await vipOf('web:p'), { state: 'listening' })
   t.equal((await ask(port)).text, 'a', 'the other VIP is served')
   const address = `${testHost}:${taken}`
-  await usher.logged('cannot listen; trying again', { address, level: 'error' })
+  await usher.logged('cannot listen; retrying', { address, level: 'error' })
   const health = async () => (await get(usher.healthz, '/healthz')).status
   await until('health is red', async () => (await health()) === 503)
   t.match((await usher.status()).unhealthy, [`cannot listen on ${address}`])

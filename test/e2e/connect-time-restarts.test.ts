@@ -87,7 +87,7 @@ for (const [way, { flags, tools, signals }] of Object.entries(ways)) {
     if (way !== 'nftables mode') return
     await t.test('one without it takes it out', async t => {
       const off = await stage.start(t, '--connect-time=off')
-      await off.logged('leftovers of another mode or capture are removed')
+      await off.logged('removed leftovers of another mode or capture')
       t.equal(stage.isKept(), false)
       await nobodyIsLed(stage)
       t.equal((await stage.status(off)).connectTime, null)

@@ -163,7 +163,7 @@ t.test(
   async t => {
     const few = ['setpriv', '--bounding-set=-all,+net_bind_service', '--inh-caps=-all']
     const usher = await serving(t, await freeTcpPort(), [], few)
-    t.match(await usher.logged(/privileges that it does not need/), {
+    t.match(await usher.logged(/privileges it does not need/), {
       level: 'warn',
       why: 'to give it a user of its own takes CAP_SETUID, CAP_SETGID and CAP_KILL',
     })

@@ -106,7 +106,7 @@ t.test('a node proxy is asked at its metrics address', async t => {
     })
     t.match(await ask('servces'), {
       code: 2,
-      err: /"servces" is no kind; did you mean services\?/,
+      err: /"servces" is not a kind; did you mean services\?/,
     })
   })
 

@@ -182,7 +182,7 @@ t.test('the Node asks for a mode, and is told of the one that runs instead', asy
   t.match(told(), {
     type: 'Warning',
     regarding: { kind: 'Node', name: 'node-1' },
-    note: /^ipvs mode was asked for, userspace mode runs: ipvs: \S.*; iptables: \S/,
+    note: /^ipvs mode was requested, userspace mode runs: ipvs: \S.*; iptables: \S/,
   })
   const serving = await usher.logged('serving')
   const { body } = await get(String(serving['metrics']), '/proxyMode')
@@ -193,7 +193,7 @@ t.test('without a word of the mode the best is taken, and nobody is warned', asy
   const server = await startApiServer(t)
   server.apply(nodeObject('node-1', '127.0.0.1', { annotations: { [betaMode]: 'IPVS' } }))
   const usher = runHarmless(t, server, '--proxy-mode=')
-  await usher.logged(/^this annotation of the Node names no mode/, { value: 'IPVS' })
+  await usher.logged(/^the annotation on the Node is not a proxy mode/, { value: 'IPVS' })
   const said = await usher.logged('Using userspace Proxier')
   t.match(said, { level: 'info', askedBy: undefined, passedOver: { iptables: /\S/ } })
   await usher.logged('serving')
@@ -208,7 +208,7 @@ t.test('an API server that does not answer is not waited for with the mode', asy
   server.faults.add({ kind: 'stall' }, { resources: ['nodes'], times: 1 })
   const started = performance.now()
   const usher = runHarmless(t, server, '--proxy-mode=')
-  await usher.logged('the Node could not be asked for its proxy mode')
+  await usher.logged('cannot read the proxy mode annotation of the Node')
   await usher.logged('Using userspace Proxier')
   t.ok(performance.now() - started < 15_000, 'after 3 s, and not those of a request')
 })

@@ -53,7 +53,7 @@ t.test('for the mode of a configuration file', { skip: notRoot }, async t => {
   t.equal(code, 0, 'it may be for another node')
   const [, why = 'none'] = /^warning: mode ipvs not usable here: (.+)$/m.exec(out) ?? []
   t.match(out, 'ipvs: in order; 1 warning\n')
-  const next = 'ipvs does not work without rights: check again as root'
+  const next = 'ipvs does not work without privileges: check again as root'
   t.match(out, new RegExp(`^next: mode in \\S+/ipvs: ${next}$`, 'm'))
   const flag = await check('--proxy-mode=ipvs')
   t.equal(flag.code, 1)
@@ -81,6 +81,6 @@ t.test('to change rules', { skip: notRoot }, async t => {
   await refuses(t, ['cleanup', '--dry-run'], 1, advice, [...inOwnNetwork, ...asUser])
   const path = `${t.testdir({ 'a.yaml': '# nothing\n' })}/a.yaml`
   const usher = launchUsherBy(t, asUser, 'run', path, '--capture=nftables')
-  const told = await usher.logged('this capture does not work here now')
+  const told = await usher.logged('this capture does not work here at the moment')
   t.match(told, { advice: /run it as root, .*; or --capture auto takes what works/ })
 })

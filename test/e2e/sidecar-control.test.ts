@@ -70,7 +70,7 @@ t.test('an endpoint is drained in one route, and in all', async t => {
   t.equal(await words(second), 'a,b', 'two routes have it')
   t.match(await command('drain', key, '--for', '1h'), {
     code: 0,
-    out: /of db: was drained before.*\n.* of other: drained until 20/,
+    out: /of db: was already drained.*\n.* of other: drained until 20/,
   })
   t.equal(await words(second), 'b')
   const last = [b.endpoint.key, '--route', 'other']

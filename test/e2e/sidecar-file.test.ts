@@ -55,7 +55,7 @@ t.test('a changed file takes effect without a cut, and a bad one not at all', as
     route('moved', moved, toB),
     route('late', late, toB),
   )
-  await usher.logged('the file of routes has changed', { file: path, routes: 3 })
+  await usher.logged('routes file reloaded', { file: path, routes: 3 })
   await until('the route that is gone', async () => {
     return (await firstWord(gone)) === 'ECONNREFUSED'
   })
@@ -72,7 +72,7 @@ t.test('a changed file takes effect without a cut, and a bad one not at all', as
     `routes:\n${route('kept', kept, 'nonsense')}${route('kept', 0, toA)}`,
   )
   const reason = await usher.logged(
-    'the file of routes has changed and cannot be used; the old routes stay in force',
+    'the changed routes file cannot be used; keeping the old routes',
     { file: path },
   )
   t.match(reason, {

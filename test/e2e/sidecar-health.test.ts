@@ -73,7 +73,7 @@ t.test('when the primary moves its sessions end, and no new one fails', async t 
       why: /503/,
     })
   t.match((await usher.status()).servicePorts[0]?.endpoints, [
-    { check: { up: false, since: /^20/, why: 'HTTP status 503, 200 wanted' } },
+    { check: { up: false, since: /^20/, why: 'HTTP status 503, expected 200' } },
     { check: { up: false, since: /^20/ } },
   ])
   const { body: metrics } = await get(usher.metrics, '/metrics')

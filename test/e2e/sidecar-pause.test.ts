@@ -79,7 +79,7 @@ t.test('a switchover', async t => {
   t.match(metrics, 'usher_connections_held{service_port="route/db",protocol="TCP"} 100\n')
 
   await write(b.endpoint.key)
-  await usher.logged('the file of routes has changed')
+  await usher.logged('routes file reloaded')
   await until(
     'it is read',
     async () => (await db())?.endpoints[0]?.endpoint === b.endpoint.key,
@@ -113,7 +113,7 @@ t.test('a pause that ends by itself, and wrong calls', async t => {
   t.match(await command('pause', 'db', '--for', '1ms'), {
     code: 1,
     out: '',
-    err: /^usher pause: db is not paused any more/,
+    err: /^usher pause: db is no longer paused/,
   })
   const none = await command('pause')
   t.match(none, { code: 2, err: 'no route given' })

@@ -133,7 +133,7 @@ t.test(
     await first.exit
     await until('it says that it tries again', () => /; retrying/.test(printed.err))
     await startUsher(t, 'sidecar', route, at)
-    await until('it goes on', () => /there is an answer again/.test(printed.err))
+    await until('it goes on', () => /Usher answers again/.test(printed.err))
     await until('what is not known is said', () => /"kind":"Gap"/.test(printed.out))
     child.stdout.destroy()
     await until('somebody comes', async () => {

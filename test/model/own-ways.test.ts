@@ -112,7 +112,7 @@ t.test('it is so whenever the address is learnt, and ends with it', async t => {
   dials = [api]
   t.same(vipsOf(registry), ['ClusterIP'])
   t.match(registry.problems(), [
-    { object: 'Service default/cut', message: /^203.0.113.7:6443\/TCP is left out/ },
+    { object: 'Service default/cut', message: /^203.0.113.7:6443\/TCP is not served/ },
   ])
   registry.apply([apiServers('192.0.2.9'), leadingTo('192.0.2.9')])
   t.same(vipsOf(registry), ['ClusterIP', 'LoadBalancerIP'])

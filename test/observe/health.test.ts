@@ -77,7 +77,7 @@ t.test('health', async t => {
     t.match(health.report(), {
       healthy: false,
       live: true,
-      reasons: ['nothing has been applied yet'],
+      reasons: ['no sync has completed yet'],
     })
     health.applied('IPv4')
     const { healthy, reasons } = health.report()

@@ -15,8 +15,8 @@ t.test('modes, captures and addresses report repairs in the same words', async t
   }
   for (const [name, repaired] of Object.entries(ways)) {
     const of = name === 'addresses' ? name : 'rules'
-    const put = `another program changed Usher's ${of}; they are put back`
-    const failed = `another program changed Usher's ${of}, and they can't be put back`
+    const put = `another program changed Usher's ${of}; restored them`
+    const failed = `another program changed Usher's ${of}; restoring them failed`
     for (const error of ['', 'locked', 'locked', 'refused', ''])
       repaired('a chain is gone', error)
     t.match(

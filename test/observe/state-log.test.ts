@@ -229,7 +229,7 @@ t.test('problems', async t => {
     t.strictSame(messages(), [
       'warn: is odd',
       'warn: is odd',
-      'info: no problems are left',
+      'info: all problems are resolved',
     ])
   })
 

@@ -171,7 +171,7 @@ t.test('a document joins snapshot, placement and listener', async t => {
         },
       ],
       state: 'paused',
-      reason: 'by order: new clients wait',
+      reason: 'by an operator: new clients wait',
       endpointCounts: { usable: 0, all: 0 },
       endpoints: [],
       paused: { since: '1970-01-01T00:00:01.000Z', until: null },
@@ -410,7 +410,7 @@ t.test('a ServicePort has one state, and the reason for it', async t => {
     ],
     [{}, { listeners: [listener({ binds: [closed(bind)] })] }, 'no endpoints', '', 0],
     [served, { listeners: [listener({ binds: [idle] })] }, 'ok', '', 2],
-    [served, { orders: [pause] }, 'paused', 'by order: new clients wait', 2],
+    [served, { orders: [pause] }, 'paused', 'by an operator: new clients wait', 2],
     [{ ...served, protocol: 'UDP' }, { orders: [pause] }, 'ok', '', 2],
     [served, { orders: [drainOf(first)] }, 'draining', `${first} drained by order`, 1],
     [
@@ -452,7 +452,7 @@ t.test('a ServicePort has one state, and the reason for it', async t => {
       served,
       { listeners: [listener({ failing: true })], orders: [pause] },
       'paused',
-      'by order: new clients wait',
+      'by an operator: new clients wait',
       2,
     ],
     [

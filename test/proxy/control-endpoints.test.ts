@@ -63,7 +63,7 @@ t.test('an endpoint is drained in all routes that have it, or in one', async t =
   const route = ['default/api:http']
   t.match(await drained(path, ['10.1.0.1:8080'], { route, close: 'all', for: 60_000 }), {
     code: 0,
-    out: /^10.1.0.1:8080 of default\/api:http: was drained before; it is so until 20.*; open connections are reset\n$/,
+    out: /^10.1.0.1:8080 of default\/api:http: was already drained; now until 20.*; open connections are reset\n$/,
   })
   t.match(await drained(path, ['[fd00:0::1]:8080'], { close: 'idle' }), {
     code: 0,
@@ -183,7 +183,7 @@ t.test('contrary orders at once: each says what is so when it is in effect', asy
   t.match(await drained(path, ['10.1.0.1:8080'], { route }), {
     code: 1,
     out: '',
-    err: /is not drained any more: --for was over/,
+    err: /is no longer drained: --for expired/,
   })
   reconciler.applied = async () => orders.give([other], undefined)
   t.match(await undrained(path, ['10.1.0.1:8080'], route), {

@@ -49,7 +49,7 @@ t.test('a Service is named with all of its ports, or one of them', async t => {
   )
   t.match(await run(pause, path, 'default/web:http'), {
     code: 0,
-    out: 'default/web:http: was paused before; it is so until it is resumed\n',
+    out: 'default/web:http: was already paused; now until it is resumed\n',
   })
   t.match(await run(resume, path, 'default/web:http', 'route/db'), {
     code: 0,
@@ -110,7 +110,7 @@ t.test('an order that is not so any more when it has come into effect', async t 
   t.match(late, {
     code: 1,
     out: 'default/web:http: paused until it is resumed\n',
-    err: /^usher pause: db is not paused any more: --for was over/m,
+    err: /^usher pause: db is no longer paused: --for expired/m,
   })
   reconciler.applied = async () => orders.give([pauseOf('route/db')], undefined)
   t.match(await run(resume, path, 'db'), { code: 1, out: '', err: /paused it again/ })

@@ -51,7 +51,7 @@ t.test('another mode than the one asked for is a warning, and an Event', async t
   t.ok(isFallBack(choice))
   t.equal(
     choiceText(choice),
-    'ipvs mode was asked for, iptables mode runs: ipvs: kernel module ip_vs is missing',
+    'ipvs mode was requested, iptables mode runs: ipvs: kernel module ip_vs is missing',
   )
 })
 

@@ -128,7 +128,7 @@ t.test('privileges that should have gone are told', async t => {
   logRelay(log, { ...portable, ownProcess }, optionsOf(sidecar()))
   t.match(said, [
     ['info', { ownProcess: 'root with 2 capabilities' }, 'relay selected'],
-    ['warn', { why: 'setpriv is not installed' }, /privileges that it does not need/],
+    ['warn', { why: 'setpriv is not installed' }, /privileges it does not need/],
   ])
 })
 

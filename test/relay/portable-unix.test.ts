@@ -24,7 +24,7 @@ t.test(
     })
     const { endpoint } = await tcpBackend(t, socket => void socket.end())
     await listen([endpoint], {}, 'unix:@usher-test')
-    const error = 'abstract sockets take Node 22, or the Linux relay'
+    const error = 'abstract sockets need Node 22, or the Linux relay'
     t.match(stats().binds, [{ state: 'failed', error }])
     const address = 'unix:@usher-test'
     const port = await overTcp([{ key: address, address, port: 0 }])

@@ -217,10 +217,10 @@ const localLimits = (servicePort: ServicePort, kind: Vip['kind']): string => {
   const group = vipGroups(servicePort)[kind]
   const target = group === 'internal' ? internal : external
   if (target.verdict === 'drop') {
-    return 'no endpoint on this node, and the policy is Local: clients are refused, as silence needs rules of the kernel'
+    return 'no endpoint on this node, and the policy is Local: clients are refused, because dropping them needs kernel rules'
   }
   if (group === 'load-balancer' && sourceRanges !== undefined && protocol === 'TCP') {
-    return 'clients outside of loadBalancerSourceRanges are reset once connected, as silence needs rules of the kernel'
+    return 'clients outside of loadBalancerSourceRanges are reset once connected, because dropping them needs kernel rules'
   }
   return ''
 }

@@ -43,7 +43,7 @@ function __usher_is
 end
 
 complete -c usher -f
-complete -c usher -n __usher_first -l help -s h -d 'Say which commands there are'
+complete -c usher -n __usher_first -l help -s h -d 'List the commands'
 complete -c usher -n __usher_first -l version -d 'Say the version'
 ${lines.flatMap(linesOf).join('\n')}
 `

@@ -42,7 +42,7 @@ const helpFlag: FlagEntry = {
   short: 'h',
   value: undefined,
   repeatable: false,
-  help: 'Say what it does and which flags it has',
+  help: 'Show its description and flags',
 }
 
 /** Flags without effect are left out: nobody should be led to them. */
@@ -68,7 +68,7 @@ export const commandLines = (): readonly CommandLine[] => [
   }),
   {
     name: 'help',
-    summary: 'Say what there is, or what a command does',
+    summary: 'Show help for usher or a command',
     flags: [],
     bare: commandNames,
   },

@@ -47,7 +47,7 @@ _usher() {
 ${list.join('\n')}
   )
   _arguments -C \\
-    '(- :)'{-h,--help}'[Say which commands there are]' \\
+    '(- :)'{-h,--help}'[List the commands]' \\
     '(- :)--version[Say the version]' \\
     '1:command:->command' \\
     '*::argument:->rest' && return

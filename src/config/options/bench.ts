@@ -66,74 +66,74 @@ export const bench = {
   ...group('What', ['bench'], {
     quick: {
       type: onOff,
-      help: 'The scenarios that say most, in short windows: less than three minutes in all.',
+      help: 'Only the most informative scenarios, in short measurements: under three minutes in total.',
     },
     only: {
       type: names,
       defaultText: 'all',
-      help: 'Scenarios, or groups of them, to measure; --list names them. Several with commas, or the flag several times.',
+      help: 'Scenarios, or groups of scenarios, to measure; --list names them. Separate several with commas, or repeat the flag.',
     },
     targets: {
       type: names,
-      defaultText: 'all that are here',
+      defaultText: 'all that are available',
       help: 'Targets to measure; --list names them. Ratios need `direct`, `pipe` or the peers among them.',
     },
     target: {
       type: list(target),
-      help: "An address to measure beside them, such as the ClusterIP of a kube-proxy that runs: an HTTP server must answer there. NAME=udp://IP:PORT for a UDP echo. Measures without namespaces, as the address is one of this host's network.",
+      help: "An additional address to measure, such as the ClusterIP of a running kube-proxy; an HTTP server must answer there. Use NAME=udp://IP:PORT for a UDP echo server. Measures without namespaces, because the address belongs to this host's network.",
     },
     backend: {
       type: list(address),
-      help: "HTTP servers to use in place of the bench's own, so that a --target with the same ones behind it can be compared. Measures requests, connections and latency only.",
+      help: "HTTP servers to use instead of the bench's own, so that a --target in front of the same servers can be compared. Measures only requests, connections and latency.",
     },
     baseline: {
       type: anyText('COMMAND'),
-      help: 'Another build of Usher to measure beside this one, as `baseline`: the words before `run`, such as "node /opt/usher/dist/usher.js".',
+      help: 'Another build of Usher to measure alongside, as `baseline`: the words before `run`, such as "node /opt/usher/dist/usher.js".',
     },
     list: {
       type: onOff,
-      help: 'Only name the scenarios and the targets, and say what is missing for those that can not be measured here.',
+      help: 'Only list the scenarios and targets, with what is missing for those that cannot be measured here.',
     },
   }),
-  ...group('How it is measured', ['bench'], {
+  ...group('Measurement', ['bench'], {
     rounds: {
       type: integer(0, 1000),
       default: '0',
       defaultText: '5, with --quick 3',
-      help: 'How often each target is measured in each scenario. The targets take turns; medians count.',
+      help: 'How often each target is measured in each scenario. Targets take turns; results are medians.',
     },
     seconds: {
       type: seconds,
       default: '0',
       defaultText: '2, with --quick 1',
-      help: 'Length of each measurement. wrk knows whole seconds only.',
+      help: 'Length of each measurement. wrk accepts only whole seconds.',
     },
     loopback: {
       type: onOff,
-      help: 'Everything on 127.0.0.1 in place of network namespaces for a client, nodes and backend pods. Needs no privileges; measures no captures.',
+      help: 'Run everything on 127.0.0.1 instead of in network namespaces. Needs no privileges; cannot measure captures.',
     },
     pin: {
       type: onOff,
-      help: 'Client and backends on CPU 0, the proxy on CPU 1 (taskset).',
+      help: 'Pin client and backends to CPU 0 and the proxy to CPU 1 (taskset).',
     },
     'install-peers': {
       type: onOff,
-      help: 'First install haproxy, nginx and wrk with apt-get, as root, without starting them as services. It stays installed.',
+      help: 'First install haproxy, nginx and wrk with apt-get, as root, without starting them as services. They stay installed.',
     },
   }),
   ...group('Results', ['bench'], {
     output: {
       type: text('DIR'),
       default: 'results',
-      help: 'Where the figures (JSON) and the report (HTML) go.',
+      help: 'Directory for the figures (JSON) and the report (HTML).',
     },
     markdown: {
       type: anyText('FILE'),
-      help: 'Write a Markdown page too, with its pictures and figures in a folder of its name beside it.',
+      help: 'Also write a Markdown page, with its images and figures in a folder of the same name next to it.',
     },
     from: {
       type: anyText('FILE'),
-      help: 'Measure nothing: make the reports from the figures (JSON) of an earlier run; the HTML goes beside them.',
+      help: 'Measure nothing: build the reports from the figures (JSON) of an earlier run; the HTML is written next to them.',
     },
   }),
 } as const

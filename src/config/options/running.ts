@@ -11,114 +11,114 @@ import { anyText, onOff, oneOf } from '../types/basic.ts'
 import { duration, int32, integer } from '../types/quantities.ts'
 
 /** Where Usher listens. */
-export const listening = group('Where it listens', node, {
+export const listening = group('Listening', node, {
   'bind-address': {
     commands: nodes,
     type: ip,
     defaultFor: { demo: '127.0.0.1' },
     field: 'bindAddress',
     defaultText: '127.0.0.1 and ::1',
-    help: 'Address on which proxy ports listen with --capture listen or none: the ports that stand in for VIPs (addresses that clients dial) which this host does not have. 0.0.0.0: on all addresses, for clients on other hosts. Captures with rules have an address of their own.',
+    help: 'Address of the proxy ports of --capture listen and none, which stand in for VIPs (addresses that clients dial) that this host does not have. 0.0.0.0 listens on all addresses, for clients on other hosts. Captures with rules use an address of their own.',
   },
   'bind-address-hard-fail': {
     type: onOff,
     field: 'bindAddressHardFail',
-    help: 'End when the port for metrics or health is taken, or at the start a port of a Service, instead of trying again.',
+    help: 'Exit if the port for metrics or health, or at startup a Service port, is in use, instead of retrying.',
   },
   'proxy-port-range': {
     commands: nodes,
     type: portRange,
     defaultText: 'the system chooses',
     field: 'portRange',
-    help: 'Ports to take proxy ports from, as FIRST-LAST or FIRST+SIZE, like 30000-32000.',
+    help: 'Range to allocate proxy ports from, as FIRST-LAST or FIRST+SIZE, like 30000-32000.',
   },
   capture: {
     type: oneOf(['auto', 'nftables', 'iptables', 'local', 'listen', 'none']),
     default: 'auto',
-    help: 'How traffic for VIPs (addresses that clients dial) gets to Usher. "nftables" and "iptables": rules of the kernel lead it to proxy ports. "local": makes VIPs addresses of this host, and listens on them. "listen": changes nothing on the host, listens on those VIPs that are its addresses anyway, and on proxy ports for the others. "none": proxy ports for all. "auto": the first of nftables, iptables, local and listen that works here.',
+    help: 'How traffic for VIPs (addresses that clients dial) reaches Usher. "nftables" and "iptables": kernel rules send it to proxy ports. "local": adds the VIPs to this host as addresses and listens on them. "listen": changes nothing on the host; listens on VIPs that this host already has, and on proxy ports for the rest. "none": proxy ports only. "auto": the first of nftables, iptables, local and listen that works here.',
   },
   'service-cidr': {
     type: cidrPair,
     defaultText: 'from the ServiceCIDR objects',
-    help: 'Where ClusterIPs come from, one CIDR of each IP family at most. With --capture local one route does for all of IPv4; without it there is one for each ClusterIP.',
+    help: 'ClusterIP ranges, at most one CIDR per IP family. With --capture local, one route then covers all of IPv4; without the range, each ClusterIP needs its own.',
   },
   'nodeport-addresses': {
     type: nodePortAddresses,
     defaultText: 'all; primary in nftables mode',
     field: 'nodePortAddresses',
-    help: 'Addresses of this node that answer NodePorts, as CIDRs, primary (the first of each family in the Node object), localhost or all. Where --proxy-mode nftables is asked for the default is primary, as with kube-proxy, also when another mode takes its place.',
+    help: 'Addresses of this node that accept NodePort traffic: CIDRs, primary (the first of each family in the Node object), localhost or all. With --proxy-mode nftables the default is primary, as in kube-proxy, even if Usher falls back to another mode.',
   },
   'external-ips': {
     type: onOff,
     default: 'true',
-    help: 'Serve spec.externalIPs of Services. With false they are not served: everyone who may create a Service can take any address by them (CVE-2020-8554).',
+    help: 'Serve spec.externalIPs of Services. Set to false if untrusted users can create Services: anyone who can may claim any address this way (CVE-2020-8554).',
   },
   'state-dir': {
     type: anyText('DIR'),
-    defaultText: 'nothing is remembered',
-    help: 'Directory in which proxy ports are remembered, so that they are the same after a restart.',
+    defaultText: 'none',
+    help: 'Directory for remembering proxy ports, so that they survive a restart.',
   },
   'keep-rules': {
     type: onOff,
-    help: 'Leave the rules (or addresses) of --capture in place at the end, for a restart: until the next Usher accepts, new clients wait instead of being refused (with local they are refused). `usher cleanup` removes them.',
+    help: 'Leave the rules (or addresses) of --capture in place on exit, for a restart: new clients wait until the next Usher accepts them instead of being refused (with local they are refused). `usher cleanup` removes them.',
   },
   'metrics-bind-address': {
     commands: proxies,
     type: bindAddress(metricsPort),
     defaultFor: { demo: '127.0.0.1:0' },
     field: 'metricsBindAddress',
-    help: 'Where Prometheus metrics and `usher status` are answered; port 0 lets the system choose, "off" does without.',
+    help: 'Address for Prometheus metrics and `usher status`; port 0 lets the system choose, "off" disables it.',
   },
   'healthz-bind-address': {
     commands: proxies,
     type: bindAddress(healthzPort),
     defaultFor: { sidecar: '127.0.0.1:10256', demo: '127.0.0.1:0' },
     field: 'healthzBindAddress',
-    help: 'Where /healthz and /livez are answered; port 0 lets the system choose, "off" does without.',
+    help: 'Address for /healthz and /livez; port 0 lets the system choose, "off" disables it.',
   },
 })
 
 /** How fast, and how much at most. */
-export const pace = group('Pace and limits', proxies, {
+export const pace = group('Timing and limits', proxies, {
   'drain-timeout': {
     type: duration('or zero'),
     default: '30s',
-    help: 'How long open connections may go on after SIGTERM or Ctrl-C before they are reset.',
+    help: 'How long open connections may continue after SIGTERM or Ctrl-C before they are reset.',
   },
   'reserved-fds': {
     type: integer(16, 1_000_000),
     default: '128',
-    help: 'File descriptors kept back from connections, for files, metrics and health.',
+    help: 'File descriptors reserved for files, metrics and health, not used for connections.',
   },
   'sync-period': {
     commands: node,
     type: duration('above zero'),
     default: '30s',
-    help: 'How often to resync: to check that everything is as wanted, even when nothing changed. Wins over --iptables-sync-period and --ipvs-sync-period.',
+    help: 'Interval between resyncs, which verify and repair all state even if nothing changed. Takes precedence over --iptables-sync-period and --ipvs-sync-period.',
   },
   'min-sync-period': {
     commands: node,
     type: duration('or zero'),
     default: '1s',
-    help: 'Longest wait between two rounds of changes: after a round Usher waits 20 times as long as the round took, but no longer than this, and applies all changes that arrive meanwhile in one round. After a quiet time rounds follow without a wait, until they have taken one second in total. 0: never wait. At most --sync-period. Wins over --iptables-min-sync-period and --ipvs-min-sync-period.',
+    help: 'Longest wait between two syncs: after a sync Usher waits 20 times as long as it took, but no longer than this, and applies all changes that arrive meanwhile in one sync. After a quiet period, syncs follow without a wait until they have taken one second in total. 0: never wait. At most --sync-period. Takes precedence over --iptables-min-sync-period and --ipvs-min-sync-period.',
   },
 })
 
 /** How a sidecar begins and ends with the application beside it. */
-export const pod = group('Life in a pod', ['sidecar'], {
+export const pod = group('Pod lifecycle', ['sidecar'], {
   linger: {
     type: duration('or zero'),
     default: '0',
-    help: 'How long to go on accepting after SIGTERM or Ctrl-C, with /healthz red, before connections are drained: for an application that is told to end at the same moment and still has to connect. A second signal ends the lingering.',
+    help: 'How long to keep accepting after SIGTERM or Ctrl-C, with /healthz red, before draining starts: for an application that is stopped at the same time and still needs to connect. A second signal ends the wait.',
   },
   'exit-when-idle': {
     type: duration('or zero'),
     default: '0',
-    help: 'End with exit code 0 when no connection or UDP flow has been open for so long, counted from the first one on; 0 is never. For Jobs where a sidecar would keep the pod from ending.',
+    help: 'Exit with code 0 once no connection or UDP flow has been open for this long, counted from the first one on; 0 means never. For Jobs in which a running sidecar would keep the pod from completing.',
   },
   quitquitquit: {
     type: onOff,
-    help: 'POST /quitquitquit on the metrics address does what SIGTERM does. That address has to be a loopback one.',
+    help: 'Let POST /quitquitquit on the metrics address do what SIGTERM does. Requires a loopback metrics address.',
   },
 })
 
@@ -128,12 +128,12 @@ export const logging = group('Log', proxies, {
     type: oneOf(['fatal', 'error', 'warn', 'info', 'debug', 'trace']),
     default: 'info',
     defaultFor: { demo: 'warn' },
-    help: 'How much to log; "debug" has a record of every connection.',
+    help: 'Log verbosity; "debug" records every connection.',
   },
   'log-format': {
     type: oneOf(['auto', 'json', 'pretty']),
     default: 'auto',
-    help: '"json" has one object a line, "pretty" is for people, "auto" is "pretty" on a terminal.',
+    help: '"json": one object per line. "pretty": human-readable. "auto": "pretty" on a terminal, otherwise "json".',
   },
   v: {
     commands: node,
@@ -141,13 +141,13 @@ export const logging = group('Log', proxies, {
     short: 'v',
     field: 'logging.verbosity',
     beatsFile: true,
-    help: 'How much to log, as kube-proxy counts: 4 and 5 are "debug", 6 and more "trace". --log-level wins.',
+    help: 'Log verbosity on kube-proxy\'s scale: 4 and 5 are "debug", 6 and up "trace". --log-level takes precedence.',
   },
   'logging-format': {
     commands: node,
     type: oneOf(['text', 'json']),
     field: 'logging.format',
     beatsFile: true,
-    help: '"json" is --log-format json, "text" is --log-format pretty; not given it is neither. --log-format wins.',
+    help: '"json" means --log-format json, "text" means --log-format pretty. If not given, it has no effect. --log-format takes precedence.',
   },
 })

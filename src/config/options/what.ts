@@ -31,91 +31,91 @@ export const what = group('What', node, {
   manifests: {
     type: list(text('PATH')),
     positional: true,
-    help: 'File or directory with manifests (YAML or JSON): v1 Service, Endpoints, Node, List and discovery.k8s.io/v1 EndpointSlice. May be given several times; paths without a flag count too. Without any, Services come from the Kubernetes API.',
+    help: 'File or directory of manifests (YAML or JSON): v1 Service, Endpoints, Node, List and discovery.k8s.io/v1 EndpointSlice. May be repeated; arguments without a flag count as paths too. Without any, Services come from the Kubernetes API.',
   },
   config: {
     commands: ['run', 'sidecar', 'check'],
     type: anyText('FILE'),
     helpFor: {
       sidecar:
-        'File with routes (YAML or JSON), besides those of --route; docs/routes.md has its fields. It is watched, and read again at SIGHUP: changes take effect without a restart.',
+        'File of routes (YAML or JSON), in addition to --route; docs/routes.md describes its fields. Watched, and reread on SIGHUP: changes take effect without a restart.',
     },
-    help: "kube-proxy's configuration file (KubeProxyConfiguration v1alpha1, YAML or JSON). For each setting that has a field, the file decides: the flags for these settings are ignored, except for --hostname-override and the logging flags.",
+    help: "kube-proxy's configuration file (KubeProxyConfiguration v1alpha1, YAML or JSON). Settings that have a field come from the file and their flags are ignored, except for --hostname-override and the logging flags.",
   },
   'write-config-to': {
     type: anyText('FILE'),
-    help: 'Write the configuration, defaults filled in, to FILE and exit.',
+    help: 'Write the configuration, including defaults, to FILE and exit.',
   },
   route: {
     commands: ['sidecar'],
     type: list(route),
-    help: 'Where to listen and where to go: tcp://LISTEN=ENDPOINT,ENDPOINT or udp://LISTEN=ENDPOINT,ENDPOINT, each an address with a port, or unix:/PATH for a unix socket, or srv:NAME for an endpoint by SRV records. In ENDPOINT,ENDPOINT|ENDPOINT the part after the bar is a tier that is used when the endpoints before it are down. Several addresses to listen on stand with commas, each with its tcp:// or udp://. Options stand at the end, like ?affinity=3h&replay=1k; docs/routes.md has them all. May be given several times.',
+    help: 'A route: tcp://LISTEN=ENDPOINT,ENDPOINT or udp://LISTEN=ENDPOINT,ENDPOINT. LISTEN and ENDPOINT are an address with a port, or unix:/PATH for a unix socket; ENDPOINT may also be srv:NAME for SRV records. In ENDPOINT,ENDPOINT|ENDPOINT the part after the bar is a tier that is used when the endpoints before it are down. To listen on several addresses, separate them with commas, each with its own tcp:// or udp://. Options follow a question mark, like ?affinity=3h&replay=1k; docs/routes.md lists them. May be repeated.',
   },
   resolver: {
     commands: ['sidecar'],
     type: nameServers,
     defaultText: "the system's",
-    help: 'DNS servers for the names of endpoints, 10.0.0.2 or 10.0.0.3:5353, each asked when those before it do not know. /etc/hosts goes before them; search domains are not applied.',
+    help: 'DNS servers for endpoint names, like 10.0.0.2 or 10.0.0.3:5353, tried in order until one answers. /etc/hosts is consulted first; search domains are not applied.',
   },
   'dns-ttl-limit': {
     commands: ['sidecar'],
     type: duration('above zero'),
     default: '30s',
-    help: 'Names of endpoints are looked up again after so long (1s at least), however long their records hold; sooner when their TTL is over or an endpoint of theirs fails.',
+    help: 'Upper bound for the TTL of endpoint names (at least 1s). They are resolved again after this time at the latest; sooner when their TTL expires or one of their endpoints fails.',
   },
   once: {
     commands: ['demo'],
     type: onOff,
-    help: 'Do everything once, check that it came out as expected, and exit 0 or 1.',
+    help: 'Run every step once, check the results, and exit 0 or 1.',
   },
   json: {
     commands: ['status'],
     type: onOff,
-    help: 'Print the whole answer as JSON.',
+    help: 'Print the complete answer as JSON.',
   },
   'dry-run': {
     commands: ['cleanup'],
     type: onOff,
-    help: 'Only say what would be removed.',
+    help: 'Only print what would be removed.',
   },
   'only-usher': {
     commands: ['cleanup'],
     type: onOff,
-    help: "Remove what only Usher makes, and nothing that kube-proxy's iptables, ipvs or nftables mode may have. This is the default where another proxy answers on port 10249 of this host (/proxyMode): what belongs to the mode that the proxy reports stays.",
+    help: "Remove only what Usher alone creates, nothing that kube-proxy's iptables, ipvs or nftables mode may own. This is the default if another proxy answers on port 10249 of this host (/proxyMode): whatever belongs to the mode it reports stays.",
   },
   for: {
     commands: ['wait'],
     type: list(waitTarget),
     positional: true,
-    help: 'What to wait for: HOST:PORT, or a route as a sidecar has it, or just its tcp://LISTEN or unix:/PATH, for where it listens. May be given several times: all of them are waited for.',
+    help: 'What to wait for: HOST:PORT, a route as given to a sidecar, or only the tcp://LISTEN or unix:/PATH of a route. May be repeated: Usher waits for all of them.',
   },
   timeout: {
     commands: ['wait'],
     type: duration('above zero'),
     default: '60s',
-    help: 'Give up after so long, with exit code 1 and the last reason.',
+    help: 'Give up after this time, with exit code 1 and the last reason.',
   },
   stay: {
     commands: ['wait'],
     type: duration('or zero'),
     default: '0',
     defaultText: '500ms; 5s for a route and on loopback',
-    help: 'How long a connection has to stay open to count, unless a byte comes before. A sidecar tries its backends for 3.75 s (--dial-ladder) before it gives a client up.',
+    help: 'How long a connection must stay open to count, unless a byte arrives first. A sidecar tries its endpoints for 3.75 s (--dial-ladder) before it resets a client.',
   },
   shell: {
     commands: ['completion'],
     type: list(oneOf(['bash', 'zsh', 'fish'])),
     positional: true,
-    help: 'Shell that the script is for.',
+    help: 'Shell to print the script for.',
   },
   address: {
     commands: ['status', 'wait', 'get', 'top', 'tap', 'explain'],
     type: serverAddress(metricsPort),
     default: '127.0.0.1:10249',
     helpFor: {
-      wait: 'The metrics address of the sidecar: its --metrics-bind-address. A route does not count while its clients only wait (hold, pause), and the sidecar is asked about that at this address; when nothing answers there, it is enough that the connection stays open.',
+      wait: 'The metrics address of the sidecar: its --metrics-bind-address. While clients of a route are only held (hold, pause), the route does not count; the sidecar is asked at this address. If nothing answers there, a connection that stays open is enough.',
     },
-    help: 'The metrics address of the Usher to ask, the one it was given as --metrics-bind-address.',
+    help: 'The metrics address of the Usher to query: its --metrics-bind-address.',
   },
 })
 
@@ -134,27 +134,27 @@ export const cluster = group('Kubernetes API', node, {
   kubeconfig: {
     type: anyText('FILE'),
     field: 'clientConnection.kubeconfig',
-    help: 'File with the address of the API server and credentials for it. Without it and --master: the service account of the pod.',
+    help: "File with the address of the API server and credentials for it. Without it and --master, the pod's service account is used.",
   },
   master: {
     type: anyText('URL'),
-    help: 'Address of the API server, in place of the one in the kubeconfig.',
+    help: 'Address of the API server; overrides the one in the kubeconfig.',
   },
   'kube-api-qps': {
     type: number,
     field: 'clientConnection.qps',
-    help: 'Requests a second to the API server; a negative number is no limit.',
+    help: 'Maximum requests per second to the API server; a negative number disables the limit.',
   },
   'kube-api-burst': {
     type: int32(0),
     field: 'clientConnection.burst',
-    help: 'Requests that may go at once after a pause.',
+    help: 'Maximum burst of requests after a pause.',
   },
   'hostname-override': {
     type: hostName,
     defaultText: "the system's hostname",
     field: 'hostnameOverride',
     beatsFile: true,
-    help: 'The name of this Node in the cluster. With manifests it says which endpoints are local; without it none is.',
+    help: 'Name of this Node in the cluster. With manifests it determines which endpoints are local; without it, none are.',
   },
 })

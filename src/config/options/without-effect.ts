@@ -23,7 +23,7 @@ const contentType = oneOf([
 ])
 
 /** What kube-proxy has for Windows, for its own log, and had in older versions. */
-export const withoutEffect = group('As kube-proxy has them', node, {
+export const withoutEffect = group('kube-proxy compatibility', node, {
   ...ignored('outside Windows', {
     'windows-service': { type: onOff, field: 'windowsRunAsService' },
     'source-vip': { type: anyText('IP'), field: 'winkernel.sourceVip' },

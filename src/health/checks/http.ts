@@ -70,7 +70,7 @@ const isInterim = (status: number): boolean => status < 200 && status !== 101
 const statusOutcome = (status: number, wanted: readonly number[]): CheckOutcome =>
   wanted.includes(status)
     ? passed
-    : denied(`HTTP status ${status}, ${wanted.join(' or ')} wanted`)
+    : denied(`HTTP status ${status}, expected ${wanted.join(' or ')}`)
 
 const noAnswer = (bytes: Buffer): CheckOutcome =>
   failed(`no HTTP answer: ${quote(bytes)}`)

@@ -79,7 +79,7 @@ const roleOutcome = (
   const [, name = ''] = /^\*\d+\r\n\$\d+\r\n([a-z]+)\r\n/.exec(text) ?? []
   const role = name === 'master' || name === 'slave' ? roles[name] : name
   if (role === wanted) return passed
-  if (role !== '') return denied(`is ${role}, ${wanted} wanted`)
+  if (role !== '') return denied(`is ${role}, expected ${wanted}`)
   if (text.startsWith('*') && bytes.length < 40) return undefined
   return failed(`answered ${quote(bytes)} to ROLE`)
 }

@@ -36,7 +36,7 @@ export const sendExpectScripts = ({ send = '', expect = '' }: Check): (() => Scr
 type Judge = (received: string) => CheckOutcome | undefined
 
 const answered = (received: string, expected: string): CheckOutcome =>
-  denied(`answered ${quoteText(received)}, ${expected} wanted`)
+  denied(`answered ${quoteText(received)}, expected ${expected}`)
 
 const quoteText = (text: string): string => quote(Buffer.from(text, 'latin1'))
 

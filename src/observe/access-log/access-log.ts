@@ -105,13 +105,13 @@ export class AccessLog {
     const { log } = this.#deps
     if (why === '') {
       this.#troubles.delete(to)
-      log.info({ to }, 'the access log is written again')
+      log.info({ to }, 'the access log can be written again')
       return
     }
     this.#troubles.set(to, why)
     log.warn(
       { to, why },
-      "the access log can't be written: connections go on, lines wait",
+      "the access log can't be written: connections continue, lines are buffered",
     )
   }
 
@@ -125,7 +125,7 @@ export class AccessLog {
     this.#lost(servicePort, lines)
     if (clock.now() - this.#lostReportedAt < lostEveryMs) return
     this.#lostReportedAt = clock.now()
-    log.warn({ servicePort, lines }, 'lines of the access log were lost in the relay')
+    log.warn({ servicePort, lines }, 'access log lines were lost in the relay')
   }
 }
 

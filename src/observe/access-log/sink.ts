@@ -22,7 +22,7 @@ export type ReportTrouble = (reason: string) => void
 /** Bytes that may wait for a destination that does not take them. */
 export const mostWaitingBytes = 16 * 1024 * 1024
 
-const tooSlow = 'it takes lines more slowly than they come, and some are dropped'
+const tooSlow = 'it cannot keep up, and some lines are dropped'
 
 /** Lines that wait, in the order of their coming, bounded. */
 class LineQueue {

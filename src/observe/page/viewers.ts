@@ -120,7 +120,7 @@ export class Viewers {
     const snapshot = new LiveSnapshot(this.#deps)
     this.#stop = new AbortController()
     snapshot.run(this.#stop.signal).catch((err: unknown) => {
-      this.#deps.log.error({ err }, 'the live page could not be made; it is tried again')
+      this.#deps.log.error({ err }, 'the live page could not be built; retrying')
       // They come again after a while.
       for (const { out } of this.#open.values()) out.destroy()
     })

@@ -72,7 +72,7 @@ export const createCapture = (
       fellBack: change =>
         log.error(
           { ...change },
-          'another capture is used: the previous one no longer works',
+          'switched to another capture: the previous one no longer works',
         ),
       failed: err =>
         log.warn({ err }, 'the previous capture could not be shut down cleanly'),
@@ -102,7 +102,7 @@ const stepOf = (deps: CaptureDeps, name: CaptureName, before: string): CaptureSt
       if (!usable)
         deps.log.error(
           { capture: name, why: detail, advice: adviceOn(detail) },
-          'this capture does not work here now',
+          'this capture does not work here at the moment',
         )
       const capture = make(probes)
       // What was given up may have left something, whatever comes after it.
@@ -284,7 +284,7 @@ const rulesCapture = (
     applied: async () => deps.setup?.prepare(),
     holdOthers: async () => {
       const left = await withOtherTables(deps, kind.name, 'hold', '')
-      for (const one of left) log.warn({ ...one }, 'old rules may still be there')
+      for (const one of left) log.warn({ ...one }, 'old rules may still be in force')
     },
     // What stays is tried again, and a problem, once these rules lead.
     removeOthers: async family =>

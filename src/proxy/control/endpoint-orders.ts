@@ -250,7 +250,7 @@ const change = async (
 const what = {
   pause: 'a pause has ended',
   drain: 'a drain has ended',
-  weight: 'a weight by order has ended',
+  weight: 'a weight override has ended',
 } as const
 
 /** Says which orders have ended by themselves, and why. */

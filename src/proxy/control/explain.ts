@@ -94,7 +94,7 @@ const addressOf = (text: string): string => {
   if (text === unixPeer) return text
   const found = canonicalIp(text)
   if (found === undefined)
-    throw bad(`${JSON.stringify(text)} is no IP address, as in 10.0.0.1`)
+    throw bad(`${JSON.stringify(text)} is not an IP address, as in 10.0.0.1`)
   return found
 }
 

@@ -90,7 +90,7 @@ export const kernelStep = (
       waiting: holder =>
         log.warn(
           { holder },
-          'another Usher leads traffic on this node; waiting for it to end',
+          'another Usher programs the kernel on this node; waiting for it to end',
         ),
     })
   const kept = (): Partial<KeptObjects> => {
@@ -107,7 +107,7 @@ export const kernelStep = (
     name,
     probe: async () => {
       const slow = clock.setTimeout(
-        () => log.warn({ mode: name }, 'the probe of this mode takes long'),
+        () => log.warn({ mode: name }, 'testing this mode takes long'),
         slowMs,
       )
       return probeFamilies(family => kind.probe(family)).finally(() =>

@@ -30,7 +30,7 @@ export const isFar = (ttl: number): boolean => ttl > 160 && ttl <= 200
 export const comesRound = (ttl: number, far: number): boolean =>
   far > 0 && ttl > mostOfHosts && ttl <= 160
 
-export const ringText = 'it goes round: an endpoint leads back here through other proxies'
+export const ringText = 'it loops: an endpoint leads back here through other proxies'
 
 /** Milliseconds that a dial waits more for each connection in a row without an answer, beyond so many. */
 const [pauseStepMs, mostPauseMs, mostUnanswered] = [4, 250, 128]

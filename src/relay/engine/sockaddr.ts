@@ -18,7 +18,7 @@ export const writeSockaddr = (
 ): number => {
   if (isUnix(address)) return writeUnix(bytes, view, offset, address)
   const family = familyOf(address)
-  if (family === undefined) throw new Error(`${address} is no IP address`)
+  if (family === undefined) throw new Error(`${address} is not an IP address`)
   const length = sockaddrLength[family]
   bytes.fill(0, offset, offset + length)
   view.setUint16(offset, family === 'IPv4' ? AF_INET : AF_INET6, true)

@@ -79,7 +79,7 @@ export class Remote<Call, Self> {
       () => this.#channel?.beats() ?? 0,
       ms => {
         deps.silent?.()
-        this.kill(`it gave no sign of life for ${ms / 1000} s`)
+        this.kill(`it did not respond for ${ms / 1000} s`)
       },
     )
   }

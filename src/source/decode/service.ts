@@ -268,7 +268,7 @@ const rangeFaults = (given: unknown): Fault[] => {
   const field = 'spec.loadBalancerSourceRanges'
   if (Array.isArray(given)) return cidrFaults(field, given)
   if (given === undefined || given === null) return []
-  return [{ field, message: `${show(given)} is not a list; no client is let in` }]
+  return [{ field, message: `${show(given)} is not a list; no client is admitted` }]
 }
 
 const affinityMs = ({ sessionAffinity, sessionAffinityConfig }: Body['spec']): number =>

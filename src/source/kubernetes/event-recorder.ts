@@ -174,7 +174,8 @@ export class EventRecorder {
   }
 
   #enqueue(job: () => Promise<void>): void {
-    if (this.#queue.length >= mostWaiting) return this.#failed('too many events wait')
+    if (this.#queue.length >= mostWaiting)
+      return this.#failed('too many events are queued')
     this.#queue.push(job)
     this.#sending ??= this.#sendAll().finally(() => (this.#sending = undefined))
   }

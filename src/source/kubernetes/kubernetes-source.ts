@@ -118,7 +118,7 @@ export class KubernetesSource implements Source {
     // An object that was refused: what is wrong with it is a problem of its own.
     if (store !== undefined && store.size > 0) return `the Node ${nodeName} has problems`
     return this.#nodeWasThere
-      ? `the Node ${nodeName} was deleted; what was known of it holds until it is there again`
+      ? `the Node ${nodeName} was deleted; its last known state is used until it is back`
       : `the API server has no Node ${nodeName}; --hostname-override gives another name`
   }
 

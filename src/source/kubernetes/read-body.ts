@@ -21,7 +21,7 @@ export const readBody = async (
   const turn = pacer()
   const watchdog = new Watchdog(clock, silenceMs, () =>
     body.destroy(
-      new UsherError('SILENCE', `nothing came for ${Math.round(silenceMs / 1000)} s`),
+      new UsherError('SILENCE', `no data for ${Math.round(silenceMs / 1000)} s`),
     ),
   )
   try {

@@ -136,7 +136,7 @@ class ManifestSource implements Source {
   /** A directory that lost its mount looks like one in which every file was deleted. */
   #vanished({ files }: ManifestSet): string {
     if (files > 0 || this.#applied.size === 0) return ''
-    return 'all manifest files are gone; the last state stands. To serve nothing, leave a file with a comment'
+    return 'all manifest files are gone; the last state stays in force. To serve nothing, leave a file with a comment'
   }
 
   async #take(sink: SourceSink, set: ManifestSet): Promise<void> {

@@ -180,7 +180,7 @@ export class SetBuilder {
     const object = `${place.document} (${title})`
     const first = key === '' ? undefined : this.#places.get(key)
     if (first !== undefined) {
-      const message = `is in ${first.document} already, which stands`
+      const message = `is in ${first.document} already, which takes precedence`
       this.#problems.push({ object, field: place.prefix.slice(0, -1), message })
       return
     }
@@ -197,7 +197,7 @@ export class SetBuilder {
     const [odd] = invalid
     if (odd !== undefined && this.#warnings.length < mostListed)
       this.#warnings.push(
-        `${object}: ${place.prefix}${odd.field}: ${odd.message}; from an API server it would be left out`,
+        `${object}: ${place.prefix}${odd.field}: ${odd.message}; from an API server it would be ignored`,
       )
     if (key === '') return
     if (unread) this.#refused.add(key)
@@ -215,7 +215,7 @@ export class SetBuilder {
 }
 
 const skippedText = (what: string): string =>
-  `${what} is none of what Usher reads: v1 Service, Endpoints, Node, List, discovery.k8s.io/v1 EndpointSlice and networking.k8s.io/v1 ServiceCIDR`
+  `${what} is not supported; Usher reads v1 Service, Endpoints, Node, List, discovery.k8s.io/v1 EndpointSlice and networking.k8s.io/v1 ServiceCIDR`
 
 const endpointsOf = (changes: readonly Change[]): number =>
   changes.reduce((sum, change) => {
@@ -235,7 +235,7 @@ class BoundedList {
 
   all(): readonly Problem[] {
     if (this.#more === 0) return this.#kept
-    const message = `${this.#more} more things are wrong, too many to list`
+    const message = `${this.#more} more problems, too many to list`
     return [...this.#kept, { object: 'manifests', field: '', message }]
   }
 }

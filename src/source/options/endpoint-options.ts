@@ -35,7 +35,7 @@ const replaysNothing = (all: object, { nameOf, earlyClose }: Ways): string => {
 const retryOptions = {
   retryEarlyClose: option(
     v.boolean(isNot('true or false')),
-    'TCP only; on by default. A connection that an endpoint accepts and ends before it has said anything goes to the next endpoint, as if it had been refused.',
+    'TCP only; on by default. A connection that an endpoint accepts and closes before its first byte is retried at the next endpoint, as if it had been refused.',
     {
       example: false,
       protocol: 'TCP',
@@ -51,7 +51,7 @@ const retryOptions = {
       v.check(given => readReplay(given) !== undefined, isNot(replayForm)),
       v.metadata({ pattern: String.raw`^\d+(k|Ki|KiB|B)?$` }),
     ),
-    'TCP only; 0 by default, at most 64KiB. A connection whose client has said no more than so many bytes is retried all the same, and the next endpoint is told them again: they may be heard twice. Give `4k` where clients begin with TLS: a ClientHello with post-quantum keys has 1.5 KiB and more.',
+    'TCP only; 0 by default, at most 64KiB. Replay buffer: if the client has sent no more than this, the connection can still be retried; the next endpoint gets the same bytes, so they may arrive twice. Use `4k` for TLS: a ClientHello with post-quantum keys takes 1.5 KiB and more.',
     {
       example: '1k',
       protocol: 'TCP',
@@ -64,12 +64,12 @@ const retryOptions = {
   answerWithin: option(
     // Shorter is within what a network loses; longer than any client waits.
     durationText('100ms', '60s', '2s'),
-    'TCP only; off by default. How long an endpoint may take for its first byte after the client has spoken. One that takes longer has failed, as if it had closed early; where `replay` covers what the client has said, the next endpoint is told it.',
+    "TCP only; off by default. How long an endpoint may take to send its first byte after the client has sent data. After that it has failed, as if it had closed early; if `replay` covers the client's bytes, they are sent to the next endpoint.",
     { protocol: 'TCP', at: ['retry', 'answerMs'], ...time },
   ),
   hold: option(
     durationText('0s', '24h', '30s'),
-    'TCP only; 0s by default. How long a client waits for an endpoint to come back, counted from its connection, when none could be connected to. Endpoints are tried again every second or sooner.',
+    'TCP only; 0s by default. How long a client waits, counted from its connect, while no endpoint can be connected to. Endpoints are retried every second or sooner.',
     {
       protocol: 'TCP',
       at: ['retry', 'holdMs'],
@@ -79,7 +79,7 @@ const retryOptions = {
   ),
   mostHeld: option(
     countOf('clients', 65_536, 256),
-    'How many clients wait at most; 256 by default. The next one is reset.',
+    'Maximum number of waiting clients; 256 by default. Further ones are reset.',
     { protocol: 'TCP', at: ['retry', 'mostHeld'] },
   ),
 }
@@ -88,12 +88,12 @@ const retryOptions = {
 const ageOptions = {
   idleTimeout: option(
     durationText('1s', '168h', '1h'),
-    'TCP only; `--tcp-idle-timeout` by default. A connection in which no byte has moved for so long is ended, half-closed or not.',
+    'TCP only; `--tcp-idle-timeout` by default. Ends a connection, half-closed or not, after this long without data.',
     { protocol: 'TCP', at: ['ages', 'idleMs'], ...time },
   ),
   lifetime: option(
     durationText('1s', '168h', '24h'),
-    'TCP only; none by default. How long a connection lasts, less up to a tenth of that, each its own. It is ended at its next quiet moment, at the latest 30 s after.',
+    'TCP only; none by default. Maximum age of a connection, less a random amount of up to a tenth. It is ended at its next quiet moment, at the latest 30 s later.',
     { protocol: 'TCP', at: ['ages', 'lifetimeMs'], ...time },
   ),
 }
@@ -107,7 +107,7 @@ const balanceOptions = {
   balance: option(
     oneOf(balanceNames),
     [
-      'Which endpoint a new connection goes to; `round-robin` by default.',
+      'Load-balancing policy; `round-robin` by default.',
       ...Object.entries(balancePolicies).flatMap(([name, { help }]) =>
         help === undefined ? [] : [`\`${name}\`: ${help}.`],
       ),
@@ -116,7 +116,7 @@ const balanceOptions = {
   ),
   slowStart: option(
     durationText('1s', '1h', '30s'),
-    'Off by default. How long an endpoint that was down for 10 s or more, or is new beside others, takes to get its full share, beginning with a tenth. Not with `maglev`.',
+    'Off by default. How long an endpoint that was down for 10 s or more, or that joins others, takes to ramp up from a tenth to its full share. Not with `maglev`.',
     {
       idle: all =>
         isByClient(peek(all, 'balance'))
@@ -132,17 +132,17 @@ const balanceOptions = {
 const capacityOptions = {
   maxConnections: option(
     countOf('connections', 1_000_000, 80),
-    'TCP only. How many connections each endpoint may have, over all workers. When all have so many, clients wait.',
+    'TCP only. Maximum number of connections per endpoint, over all workers. If all endpoints are full, clients wait.',
     { protocol: 'TCP', at: ['capacity', 'maxConnections'] },
   ),
   queue: option(
     durationText('0s', '1h', '5s'),
-    'How long a client waits for a place at an endpoint, first come, first served; 5s by default. Then it is reset (cause `sQ`).',
+    'How long a client waits for a free connection slot, first come, first served; 5s by default. Then it is reset (cause `sQ`).',
     { protocol: 'TCP', needs: 'maxConnections', at: ['capacity', 'queueMs'], ...time },
   ),
   mostQueued: option(
     countOf('clients', 65_536, 1024),
-    'How many clients wait for a place at most; 1024 by default. The next one is reset.',
+    'Maximum number of clients waiting for a slot; 1024 by default. Further ones are reset.',
     { protocol: 'TCP', needs: 'maxConnections', at: ['capacity', 'mostQueued'] },
   ),
 }
@@ -153,22 +153,22 @@ const mostCounted = 1_000_000
 const limitOptions = {
   maxRouteConnections: option(
     countOf('connections', mostCounted, 1000),
-    'TCP only; any number by default. How many connections are open at most; one that comes beyond that is reset.',
+    'TCP only; any number by default. Maximum number of open connections; further ones are reset.',
     { protocol: 'TCP', at: ['limits', 'routeConnections'] },
   ),
   maxRouteRate: option(
     countOf('connections a second', mostCounted, 200),
-    'TCP only; any number by default. How many connections may come in a second, as many of them at once; others are reset.',
+    'TCP only; any number by default. Maximum number of new connections per second, with bursts of the same size; others are reset.',
     { protocol: 'TCP', at: ['limits', 'routeRate'] },
   ),
   maxClientConnections: option(
     countOf('connections', mostCounted, 20),
-    'TCP only; any number by default. How many a client address may have open at most.',
+    'TCP only; any number by default. Maximum number of open connections per client address.',
     { protocol: 'TCP', isByAddress: true, at: ['limits', 'clientConnections'] },
   ),
   maxClientRate: option(
     countOf('connections a second', mostCounted, 10),
-    'TCP only; any number by default. How many may come from a client address in a second.',
+    'TCP only; any number by default. Maximum number of new connections per second per client address.',
     { protocol: 'TCP', isByAddress: true, at: ['limits', 'clientRate'] },
   ),
 }
@@ -177,12 +177,12 @@ const limitOptions = {
 const udpOptions = {
   udpIdleTimeout: option(
     durationText('1s', '168h', '5m'),
-    'UDP only; `--udp-reply-timeout` before the first reply and `--udp-timeout` after it by default. A flow without a datagram for so long ends, in place of both: the next datagram begins another. So long an endpoint may also take for its first reply.',
+    'UDP only; `--udp-reply-timeout` before the first reply and `--udp-timeout` after it by default. Ends a flow after this long without a datagram, replacing both flags: the next datagram starts another. This is also how long an endpoint may take to send its first reply.',
     { protocol: 'UDP', at: ['udp', 'idleMs'], ...time },
   ),
   udpSpread: option(
     countOf('datagrams', 1_000_000, 1),
-    'UDP only; off by default: a client stays at one endpoint. After so many datagrams of a client its next ones go to the next endpoint, as of one-way senders (syslog, statsd, NetFlow). Replies of all of them come back. A client has a flow, and a descriptor, for each endpoint. Not with `affinity` or `maglev`.',
+    'UDP only; off by default: a client stays at one endpoint. After this many datagrams from a client, its next ones go to the next endpoint, for one-way senders (syslog, statsd, NetFlow). Replies from all of them are forwarded. A client has one flow, and one descriptor, per endpoint. Not with `affinity` or `maglev`.',
     {
       protocol: 'UDP',
       idle: all =>
@@ -197,7 +197,7 @@ const udpOptions = {
 const checkOptions = {
   check: option(
     checkShape,
-    'How each endpoint is checked, every 2 s: `tcp`, `http://:8008/primary`, `postgres`, `redis` or `mysql`, or an object. One that is down gets no new connections; see below.',
+    'Health check of each endpoint, every 2 s: `tcp`, `http://:8008/primary`, `postgres`, `redis` or `mysql`, or an object. An endpoint that is down gets no new connections; see below.',
     {
       example: 'http://:8008/primary',
       decode: given => ({ check: decodeCheck(given), retry: { isChecked: true } }),
@@ -205,17 +205,17 @@ const checkOptions = {
   ),
   onDown: option(
     oneOf(['keep', 'reset']),
-    'What becomes of the connections to an endpoint that goes down: they are kept, or reset. With a check for a role `reset` is what you want: the former primary answers, and takes no writes.',
+    'What happens to connections of an endpoint that goes down: they are kept, or reset. Use `reset` with a check for a role: the former primary still answers, but accepts no writes.',
     { example: 'reset', needs: 'check', decode: onDown => ({ onDown }) },
   ),
   whenAllDown: option(
     oneOf(['try', 'refuse']),
-    'Which endpoints get new connections while a check finds all of them down: all, as one may serve all the same (`try`), or none (`refuse`: clients are refused, or wait with `hold`). `refuse` is the default where the check asks for a role: `http`, `send` and `expect`, a Redis role; `try` with the others.',
+    'Which endpoints get new connections while the check finds all of them down: all of them, because one may work regardless (`try`), or none (`refuse`: clients are refused, or wait with `hold`). `refuse` is the default if the check asks for a role (`http`, `send` and `expect`, a Redis role), `try` otherwise.',
     { example: 'refuse', needs: 'check', decode: whenAllDown => ({ whenAllDown }) },
   ),
   onBack: option(
     oneOf(['keep', 'reset']),
-    'TCP only. What becomes of the connections to a backup, an endpoint of a later tier or of weight 0, when a check finds one up again that goes before it: they are kept, which is the default, or reset.',
+    'TCP only. What happens to connections of a backup (an endpoint in a later tier or with weight 0) when a check finds an endpoint that precedes it up again: they are kept, which is the default, or reset.',
     { example: 'reset', protocol: 'TCP', needs: 'check', decode: onBack => ({ onBack }) },
   ),
 }
@@ -227,7 +227,7 @@ export const endpointOptions = {
   /** What endpoints are told of their clients. */
   proxyProtocol: option(
     oneOf(proxyVersions),
-    'TCP only; off by default. Endpoints are told who the client is by a header of the PROXY protocol, v1 (text) or v2 (binary), before its first byte. They have to expect it.',
+    "TCP only; off by default. Sends endpoints the client's address in a PROXY protocol header, v1 (text) or v2 (binary), before its first byte. They must expect it.",
     { example: 'v2', protocol: 'TCP', at: ['proxyProtocol'] },
   ),
   ...balanceOptions,

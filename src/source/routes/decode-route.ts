@@ -153,7 +153,7 @@ const listenFaults = ([first, ...others]: readonly PlacedListen[]): ShapeFault[]
 const placeFaults = (raw: object): ShapeFault[] => {
   const hasEndpoints = Object.hasOwn(raw, 'endpoints')
   if (hasEndpoints && Object.hasOwn(raw, 'tiers'))
-    return [{ path: ['tiers'], message: 'is given beside endpoints; leave one out' }]
+    return [{ path: ['tiers'], message: 'conflicts with endpoints; leave one out' }]
   if (hasEndpoints || Object.hasOwn(raw, 'tiers')) return []
   if (Object.hasOwn(raw, 'serverNames')) return []
   const message =

@@ -49,7 +49,7 @@ export const resolveByDns = async (
       if (fault === undefined || hasCode(fault, 'NOT_FOUND')) fault = errorOf(error)
     }
   }
-  throw fault ?? new UsherError('NOT_FOUND', 'it is no host name')
+  throw fault ?? new UsherError('NOT_FOUND', 'it is not a host name')
 }
 
 const candidatesOf = (host: string, { search, ndots }: ResolvConf): readonly string[] => {

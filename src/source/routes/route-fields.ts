@@ -96,17 +96,17 @@ const listOptions = {
   allow: clients(
     'allow',
     '10.0.0.0/8',
-    'Only these clients: addresses, CIDRs, and files of them (`file:/etc/usher/clients.txt`). Everybody by default.',
+    'Only these clients: addresses, CIDRs, and files that list them (`file:/etc/usher/clients.txt`). All clients by default.',
   ),
   deny: clients(
     'deny',
     '192.0.2.0/24',
-    'None of these clients; it is looked at before `allow`.',
+    'Refuse these clients; takes precedence over `allow`.',
   ),
   probers: clients(
     'probers',
     '10.0.0.2',
-    'TCP only. Connections of these, like load balancers that probe, are accepted and closed in order: nothing is dialled, counted or logged (HAProxy: `monitor-net`).',
+    "TCP only. Connections from these addresses, such as load balancers' health probes, are accepted and closed: nothing is dialled, counted or logged (HAProxy: `monitor-net`).",
     { protocol: 'TCP' },
   ),
 }
@@ -122,7 +122,7 @@ const block = checkedText(
 const accessLogOptions = {
   accessLog: option(
     oneOf(accessLogFormats),
-    'TCP only; off by default. A line for each connection that has ended: as JSON, or as HAProxy writes it with `option tcplog`. See [access log](operating.md#access-log).',
+    "TCP only; off by default. One log line per closed connection, as JSON or in HAProxy's `option tcplog` format. See [access log](operating.md#access-log).",
     { example: 'json', protocol: 'TCP', at: ['accessLog', 'format'] },
   ),
   accessLogTo: option(
@@ -132,7 +132,7 @@ const accessLogOptions = {
       String.raw`^(stdout|file:(/|[A-Za-z]:[/\\]).*[^/]|syslog:udp://.+:\d{1,5})$`,
       'file:/var/log/usher/db.log',
     ),
-    'Where those lines go: `stdout`, which is the default, `file:/PATH`, or `syslog:udp://ADDRESS:PORT`.',
+    'Destination of the access log: `stdout`, which is the default, `file:/PATH`, or `syslog:udp://ADDRESS:PORT`.',
     { protocol: 'TCP', needs: 'accessLog', at: ['accessLog', 'to'] },
   ),
 }
@@ -149,7 +149,7 @@ export const socketOptions = {
       '^0?[0-7]{3}$',
       '600',
     ),
-    'Of a route that listens at a path: the mode of its file, in octal digits; who may write to it may connect. 660 by default.',
+    'For a route that listens at a path: the mode of the socket file, in octal digits. Write permission allows connecting. 660 by default.',
   ),
   socketOwner: option(
     checkedText(
@@ -158,7 +158,7 @@ export const socketOptions = {
       String.raw`^(\d{1,9})?(:\d{1,9})?$`,
       '999:999',
     ),
-    'Of a route that listens at a path: the numbers of its file’s user and group (`id postgres` prints them), or of one of them: `999`, `:999`. Those of Usher by default; another user takes root.',
+    'For a route that listens at a path: numeric user and group of the socket file (`id postgres` prints them), or one of them: `999`, `:999`. Those of Usher by default; another user needs root.',
   ),
 }
 
@@ -171,12 +171,12 @@ export const routeOptions = {
       '^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$',
       'db',
     ),
-    'What the log, metrics and `usher status` call it; unique. Without it, it is called by where it listens: `tcp-127-0-0-1-15432`.',
+    'Name in the log, metrics and `usher status`; must be unique. By default it is derived from the listen address: `tcp-127-0-0-1-15432`.',
   ),
   affinity: option(
     // The same as a Service's `timeoutSeconds` has.
     durationText('1s', '24h', '3h'),
-    'Keeps a client at one endpoint until it has been away for that long, 1s to 24h. Without it there is none.',
+    'Keeps a client at one endpoint until it has been away for this long, 1s to 24h. No affinity by default.',
     { isByAddress: true, decode: given => ({ affinityMs: msOf(given) }) },
   ),
   ...endpointOptions,
@@ -186,7 +186,7 @@ export const routeOptions = {
       list(block, 'a list of addresses and CIDRs, like [10.0.0.0/8]'),
       v.minLength(1, 'is empty; give one address or more, like [10.0.0.0/8]'),
     ),
-    'TCP only. Proxies before Usher, addresses and CIDRs: a connection from one of them begins with a header of the PROXY protocol, v1 or v2, which says who the client is.',
+    'TCP only. Addresses and CIDRs of proxies in front of Usher. Their connections begin with a PROXY protocol header, v1 or v2, that names the client.',
     {
       example: ['10.0.0.0/8'],
       protocol: 'TCP',
@@ -198,7 +198,7 @@ export const routeOptions = {
   ),
   onGone: option(
     oneOf(['keep', 'reset']),
-    'TCP only. What becomes of the connections to an address that the answer for a name, or the file, no longer has: they are kept, which is the default, or reset.',
+    'TCP only. What happens to connections of an address that is no longer in the DNS answer or the file: they are kept, which is the default, or reset.',
     { example: 'reset', protocol: 'TCP', decode: onGone => ({ onGone }) },
   ),
   ...accessLogOptions,
@@ -267,7 +267,7 @@ const serverNamePool = mapping(
 const fileOptions = {
   serverNames: option(
     v.pipe(list(serverNamePool, serverNamesForm), v.minLength(1, isNot(serverNamesForm))),
-    'TCP only, and in a file only. Endpoints for TLS clients by the server name and the protocols (ALPN) that they ask for; `endpoints` or `tiers` are for all others, who are refused without.',
+    'TCP only, and in a file only. Endpoints for TLS clients, chosen by server name (SNI) and protocol (ALPN). Other clients get `endpoints` or `tiers`, and are refused if there are none.',
     {
       protocol: 'TCP',
       show: (_, { serverNames }) => serverNames && `${serverNames.pools.length} pools`,
@@ -310,13 +310,13 @@ export const routeShape = mapping(
         ],
         isNot(`${listenForm}, or a list of them`),
       ),
-      'Where to listen: a protocol, an address of this host and a port, IPv6 in brackets; or a unix socket, `unix:/run/db.sock`, or an abstract one, `unix:@db`. Or a list of those, of one protocol. `0.0.0.0` is every IPv4 address and `[::]` every IPv6 address, without IPv4: for both give `[tcp://0.0.0.0:15432, "tcp://[::]:15432"]`.',
+      'Where to listen: a protocol, an address of this host and a port, with IPv6 in brackets; or a unix socket, `unix:/run/db.sock`, or an abstract one, `unix:@db`. Or a list of these, all of one protocol. `0.0.0.0` is every IPv4 address and `[::]` every IPv6 address, without IPv4; for both use `[tcp://0.0.0.0:15432, "tcp://[::]:15432"]`.',
       'tcp://127.0.0.1:15432',
     ),
     endpoints: v.optional(
       described(
         targets,
-        'Where to go: addresses or host names, each with a port, or unix sockets (`unix:/run/db.sock`), and with a share of the connections if it is not 1: `10.0.0.5:5432 weight=3`, 0 to 256. Names are looked up again as their records expire.',
+        'Addresses or host names, each with a port, or unix sockets (`unix:/run/db.sock`), optionally with a weight from 0 to 256 (1 by default): `10.0.0.5:5432 weight=3`. Names are resolved again when their DNS records expire.',
       ),
     ),
     tiers: v.optional(
@@ -331,7 +331,7 @@ export const routeShape = mapping(
             'is empty; give one list or more, like [[10.0.0.5:5432], [10.1.0.5:5432]]',
           ),
         ),
-        'In place of `endpoints`: lists of them. One is for when all those before it are down.',
+        'Replaces `endpoints` with a list of such lists. A tier is used only while all tiers before it are down.',
       ),
     ),
     ...v.partial(v.object(schemasOf(fileOptions))).entries,

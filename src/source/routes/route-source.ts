@@ -366,7 +366,7 @@ export class RouteSource implements Source {
     const ofLists = this.#lists.faults.map(({ file, message }) => ({
       object: file,
       field: '',
-      message: `${message}; the old one counts`,
+      message: `${message}; keeping the old one`,
     }))
     const ofRoutes = this.#given.flatMap((route, i) =>
       route.backends.flatMap((backend): Problem[] => {
@@ -374,7 +374,7 @@ export class RouteSource implements Source {
         const field = `endpoint "${backendText(backend)}"`
         const failure = this.#watches.get(watchName(backend))?.error ?? ''
         const isOld = this.#routes[i]?.backends !== route.backends
-        const stands = isOld ? '; the endpoints from before are in use' : ''
+        const stands = isOld ? '; still using the previous endpoints' : ''
         const loops = loopsOf(route, backend, this.#placesOf)
         return [
           ...(failure === '' ? [] : [{ object, field, message: `${failure}${stands}` }]),
@@ -391,7 +391,7 @@ export class RouteSource implements Source {
       const places = placesOfRoute(route, this.#placesOf)
       const all = places.map(one => this.#health.healthOf(route.name, keyOf(one))?.reason)
       const reason = all.find(Boolean)
-      const message = `${reason}; the endpoints from before are in use`
+      const message = `${reason}; still using the previous endpoints`
       return reason ? [{ object: `route "${route.text}"`, field: 'check', message }] : []
     })
     return [...ofLists, ...ofRoutes, ...ofWaiting]

@@ -342,7 +342,7 @@ t.test('an end gives all back, unless that is to stay', async t => {
 t.test('what local can not do is said of the VIP', async t => {
   const away: Target = { verdict: 'drop', endpoints: [] }
   const { place } = fixture()
-  const silence = /silence needs rules of the kernel/
+  const silence = /because dropping them needs kernel rules/
   const web = servicePort('web', {
     vips: [clusterIp('10.97.0.1'), external('192.0.2.1'), balanced('192.0.2.2')],
     external: away,

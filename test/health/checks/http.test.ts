@@ -26,16 +26,16 @@ t.test('the status decides', async t => {
   })
   const table = [
     ['http://:P/200', 'up'],
-    ['http://:P/503', 'down: HTTP status 503, 200 wanted'],
-    ['http://:P/302', 'down: HTTP status 302, 200 wanted'],
-    ['http://:P/204?lag=10MB', 'down: HTTP status 204, 200 wanted'],
+    ['http://:P/503', 'down: HTTP status 503, expected 200'],
+    ['http://:P/302', 'down: HTTP status 302, expected 200'],
+    ['http://:P/204?lag=10MB', 'down: HTTP status 204, expected 200'],
   ] as const
   for (const [check, wanted] of table)
     t.equal(await ask(check.replace('P', String(port)), 9), wanted)
   const list = { type: 'http', port, path: '/429', expectStatus: [200, 429] } as const
   t.equal(await ask(list, 9), 'up')
   const other = { ...list, path: '/500' }
-  t.equal(await ask(other, 9), 'down: HTTP status 500, 200 or 429 wanted')
+  t.equal(await ask(other, 9), 'down: HTTP status 500, expected 200 or 429')
 })
 
 t.test('it asks by the name of the endpoint', async t => {
@@ -102,7 +102,7 @@ t.test('headers without end are no answer, and 101 is a status', async t => {
   t.teardown(() => server.close())
   const { port } = server.address() as { port: number }
   t.match(await ask('http', port), /^down: no HTTP answer/)
-  t.equal(await ask('http', port), 'down: HTTP status 101, 200 wanted')
+  t.equal(await ask('http', port), 'down: HTTP status 101, expected 200')
 })
 
 t.test('a port that nobody has is down', async t => {

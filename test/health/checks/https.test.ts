@@ -87,7 +87,10 @@ t.test('HTTP over TLS', { skip }, async t => {
   t.test('the certificate has to be for the endpoint', async t => {
     const port = await serve(t, false)
     t.equal(await ask(check, port), 'up')
-    t.equal(await ask({ ...check, path: '/' }, port), 'down: HTTP status 503, 200 wanted')
+    t.equal(
+      await ask({ ...check, path: '/' }, port),
+      'down: HTTP status 503, expected 200',
+    )
     t.equal(await ask({ ...check, host: 'db.example:8008' }, port), 'up')
     t.match(
       await ask({ ...check, host: 'other.example' }, port),

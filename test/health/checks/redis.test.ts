@@ -17,7 +17,7 @@ t.test('Redis', { skip: noRedis }, async t => {
     const { port, server } = await redis(t)
     await untilAsked('redis', port, /^up$/)
     t.equal(await ask('redis:///primary', port), 'up')
-    t.equal(await ask('redis:///replica', port), 'down: is primary, replica wanted')
+    t.equal(await ask('redis:///replica', port), 'down: is primary, expected replica')
     server.pause()
     t.equal(await ask('redis', port, '127.0.0.1', 300), 'down: no answer within 0.3 s')
     server.resume()
@@ -121,7 +121,7 @@ t.test('Redis', { skip: noRedis }, async t => {
     const primary = await redis(t)
     const { port } = await redis(t, '--replicaof', `127.0.0.1 ${primary.port}`)
     await untilAsked('redis:///replica', port, /^up$/)
-    t.equal(await ask('redis:///primary', port), 'down: is replica, primary wanted')
+    t.equal(await ask('redis:///primary', port), 'down: is replica, expected primary')
     t.equal(await ask('redis', port), 'up')
   })
 

@@ -83,7 +83,7 @@ t.test('HTTP', async t => {
     ['HTTP/1.1 103 Early\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\n\r\n', 'up '],
     [
       'HTTP/1.1 100\r\n\r\nHTTP/1.1 503 No\r\n\r\n',
-      /^denied HTTP status 503, 200 wanted$/,
+      /^denied HTTP status 503, expected 200$/,
     ],
     ['HTTP/1.1 101 Hm\r\n\r\n', /^denied HTTP status 101/],
     // As scripts behind inetd end their lines (clustercheck, mysqlchk).
@@ -152,7 +152,7 @@ t.test('Redis', async t => {
     [
       'primary',
       '+PONG\r\n*1\r\n$8\r\nsentinel\r\n',
-      'denied is sentinel, primary wanted',
+      'denied is sentinel, expected primary',
     ],
     ['primary', '+PONG\r\n', 'more'],
     ['primary', '-NOAUTH no\r\n-NOAUTH no\r\n', /^down answered "-NOAUTH/],

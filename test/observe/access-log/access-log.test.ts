@@ -74,7 +74,7 @@ t.test('what is lost is counted for each, and said once', async t => {
   accessLog.lines(batch('stdout', '', 3))
   accessLog.lines(batch('stdout', '', 4))
   t.strictSame(Object.fromEntries(accessLog.dropped), { r0: 9 })
-  t.strictSame(said, ['lines of the access log were lost in the relay'])
+  t.strictSame(said, ['access log lines were lost in the relay'])
 })
 
 t.test('a destination that does not work is a problem while it is wanted', async t => {
@@ -90,7 +90,9 @@ t.test('a destination that does not work is a problem while it is wanted', async
       message: `there is no directory ${directory}; make it`,
     },
   ])
-  t.strictSame(said, ["the access log can't be written: connections go on, lines wait"])
+  t.strictSame(said, [
+    "the access log can't be written: connections continue, lines are buffered",
+  ])
   accessLog.lines(batch(to, 'one\n'))
   accessLog.want([snapshotOf()])
   t.strictSame(accessLog.problems(), [])

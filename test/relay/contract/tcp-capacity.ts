@@ -125,7 +125,7 @@ export const tcpCapacityContract = (t: Test, make: MakeRelay): void => {
     await until('two wait', () => queued() === 2)
     t.match(await ask(port), { how: 'ECONNRESET' })
     await until('it is recorded', () => records.length === 1)
-    t.match(records[0], { cause: 'sQ', detail: /too many clients wait/ })
+    t.match(records[0], { cause: 'sQ', detail: /too many clients are queued/ })
     t.match(counters(), { queued: 2, queueRefused: 1 })
   })
 

@@ -98,7 +98,7 @@ export const tcpCutContract = (t: Test, make: MakeRelay): void => {
       {
         cause: 'DD',
         endpoint: backup,
-        detail: 'an endpoint that goes before it is back',
+        detail: 'a preferred endpoint is back',
       },
     ])
   })

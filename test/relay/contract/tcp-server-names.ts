@@ -96,8 +96,8 @@ export const tcpServerNamesContract = (t: Test, make: MakeRelay): void => {
     t.ok(records.every(({ cause }) => cause === 'PN'))
     t.strictSame(stats().counters.failed, { PN: 2 })
     const refusals = [
-      'no pool is for "x.example"',
-      'no pool is for a client without a name',
+      'no pool matches "x.example"',
+      'no pool matches a client without a name',
     ]
     t.strictSame(
       records.map(({ detail }) => detail),

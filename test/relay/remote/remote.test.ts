@@ -80,7 +80,7 @@ t.test('one that hangs is killed, and the process ends if it stays', async t => 
   clock.advance(10)
   t.equal(seen.kills, 1)
   clock.advance(1000)
-  t.match(seen.words, [/was killed \(it gave no sign of life for 0.02 s\)/])
+  t.match(seen.words, [/was killed \(it did not respond for 0.02 s\)/])
   clock.advance(199)
   t.equal(seen.processEnds, 0)
   clock.advance(1)

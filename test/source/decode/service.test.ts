@@ -195,7 +195,7 @@ t.test('Services', async t => {
       [['everybody'], [], `${field}[0]: "everybody" ${right}`],
       [[5], [], `${field}[0]: 5 ${right}`],
       [[null, '192.0.2.0/24'], ['192.0.2.0/24'], `${field}[0]: null ${right}`],
-      [{}, [], `${field}: an object is not a list; no client is let in`],
+      [{}, [], `${field}: an object is not a list; no client is admitted`],
     ]
     for (const [given, ranges, ...faults] of table) {
       const raw = service({ type: 'LoadBalancer', loadBalancerSourceRanges: given })
@@ -396,7 +396,7 @@ t.test('Services', async t => {
       ],
       [
         service({ loadBalancerSourceRanges: '10.0.0.0/8' }),
-        'spec.loadBalancerSourceRanges: "10.0.0.0/8" is not a list; no client is let in',
+        'spec.loadBalancerSourceRanges: "10.0.0.0/8" is not a list; no client is admitted',
       ],
       [
         service({ healthCheckNodePort: 70000 }),

@@ -93,7 +93,7 @@ t.test('many objects come in parts', async t => {
   )
   t.equal(set.refused.size, 1001)
   t.equal(set.problems.length, 1001)
-  t.match(set.problems.at(-1), { message: /^1 more things are wrong/ })
+  t.match(set.problems.at(-1), { message: /^1 more problems/ })
 })
 
 /** 40 MB, and 215 bytes of memory for each object: small ones would keep V8 busy for far longer. */

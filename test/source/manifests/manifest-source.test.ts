@@ -383,7 +383,7 @@ ports: [{ port: 80 }]
     t.equal(f.warnings.length, 1)
     t.match(
       f.warnings[0],
-      /b\.yaml.* "127\.0\.0\.1" is loopback .*be left out \(and 1 more\)$/,
+      /b\.yaml.* "127\.0\.0\.1" is loopback .*be ignored \(and 1 more\)$/,
     )
     f.write('a.yaml', service('a', 81))
     await until('the change', () => f.services()[0] === 'a:81')
@@ -398,7 +398,7 @@ t.test('a kind that is passed over is said once, not at each read', async t => {
   f.write('b.yaml', service('b', 81))
   await until('the change', () => f.services()[0] === 'b:81')
   t.strictSame(f.skipped, [
-    'v1 Pod is none of what Usher reads: v1 Service, Endpoints, Node, List, discovery.k8s.io/v1 EndpointSlice and networking.k8s.io/v1 ServiceCIDR',
+    'v1 Pod is not supported; Usher reads v1 Service, Endpoints, Node, List, discovery.k8s.io/v1 EndpointSlice and networking.k8s.io/v1 ServiceCIDR',
   ])
 })
 

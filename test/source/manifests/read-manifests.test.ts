@@ -115,7 +115,7 @@ t.test('of two objects with one name the first stands', async t => {
   t.match(set.objects, [{ changes: [{ object: { ports: [{ port: 1 }] } }] }])
   t.equal(set.objects.length, 1)
   t.match(set.said, [
-    /^b.yaml document 1 \(Service default\/web\) \| {2}\| is in .*a.yaml document 1 already, which stands$/,
+    /^b.yaml document 1 \(Service default\/web\) \| {2}\| is in .*a.yaml document 1 already, which takes precedence$/,
   ])
 })
 

@@ -209,7 +209,7 @@ const together: readonly BadFile[] = [
   ],
   [
     withField('endpoints', '[a:1]\n    tiers: [[b:1]]'),
-    [4, 'routes[0].tiers', 'is given beside endpoints; leave one out'],
+    [4, 'routes[0].tiers', 'conflicts with endpoints; leave one out'],
   ],
   [withField('endpoints', '[]'), [3, 'routes[0].endpoints', form.noTargets]],
   [

@@ -235,7 +235,7 @@ t.test(
     t.strictSame(seen, [[`${old} up`]])
     t.match(service(), { listens: [{ address: '::1' }], limits: { routeRate: 5 } })
     t.equal(service()?.proxyProtocol, undefined, 'is for those that are to come')
-    const message = /^not checked: .nowhere .*; the endpoints from before are in use$/
+    const message = /^not checked: .nowhere .*; still using the previous endpoints$/
     await until('it is told why', () => problems().length > 0)
     t.match(problems(), [{ object: 'route "db"', field: 'check', message }])
   },

@@ -456,7 +456,7 @@ class Prefaces implements EventSource<PrefaceClient> {
   run(now: number): void {
     for (const client of this.#all) {
       if (client.acceptedAt + prefaceMs > now) return
-      this.#refuse(client, 'PH', `not whole after ${prefaceMs / 1000} s`)
+      this.#refuse(client, 'PH', `incomplete after ${prefaceMs / 1000} s`)
     }
   }
 

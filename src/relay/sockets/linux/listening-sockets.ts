@@ -64,7 +64,7 @@ export class LinuxListening implements ListeningLayer {
     isIdle: boolean,
   ): number[] {
     const family = familyOf(bind.address)
-    if (family === undefined) throw new Error(`${bind.address} is no IP address`)
+    if (family === undefined) throw new Error(`${bind.address} is not an IP address`)
     const fds: number[] = []
     try {
       for (let i = 0; i < count; i += 1) {

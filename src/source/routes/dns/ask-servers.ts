@@ -38,7 +38,7 @@ const mostAliases = 16
 const codes: Readonly<Record<number, string>> = {
   1: 'it does not understand the question (FORMERR)',
   2: 'it failed (SERVFAIL)',
-  4: 'it does not do that (NOTIMP)',
+  4: 'it does not support this query (NOTIMP)',
   5: 'it refused (REFUSED)',
 }
 const noSuchName = 3
@@ -72,7 +72,7 @@ export const askServers = async <T extends QuestionType>(
   }
   const errors = [...faults].map(([server, { message }]) => `${server}: ${message}`)
   const isSilent = [...faults.values()].every(fault => hasCode(fault, 'SILENCE'))
-  const text = errors.join('; ') || 'there is no DNS server to ask'
+  const text = errors.join('; ') || 'no DNS server is configured'
   throw isSilent ? new UsherError('SILENCE', text) : new Error(text)
 }
 
@@ -97,7 +97,7 @@ const recordsIn = <T extends QuestionType>(
     owner = alias.target
   }
   throw new Error(
-    `its answer goes through more than ${mostAliases} CNAMEs, maybe in a circle`,
+    `its answer goes through more than ${mostAliases} CNAMEs, possibly in a loop`,
   )
 }
 
@@ -191,7 +191,9 @@ const askByTcp =
     const id = randomInt(0x10000)
     const socket = createConnection({ host: address, port })
     socket.on('error', error => failed(serverError(error, 'TCP')))
-    socket.on('end', () => failed(new Error('it hung up before its answer was whole')))
+    socket.on('end', () =>
+      failed(new Error('it closed the connection before its answer was complete')),
+    )
     socket.on('connect', () => {
       const message = encodeQuestion(id, question)
       const length = Buffer.of(message.length >> 8, message.length & 0xff)
@@ -205,7 +207,7 @@ const askByTcp =
       if (received.length < end) return
       try {
         const answer = decodeAnswer(received.subarray(2, end), id, question)
-        if (answer === undefined) throw new Error('it answers another question')
+        if (answer === undefined) throw new Error('its answer is for another question')
         done(answer)
       } catch (error) {
         failed(error as Error)

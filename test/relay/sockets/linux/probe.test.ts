@@ -90,7 +90,7 @@ t.test('auto takes linux where it works, and says why it does not', async t => {
   const fails = () => ({ reason: 'the moon is full' })
   t.strictSame(chooseRelay('auto', works), {
     name: 'linux',
-    detail: 'all that it needs works here',
+    detail: 'everything it needs works here',
     passedOver: [],
   })
   t.strictSame(chooseRelay('auto', fails), {
