@@ -201,7 +201,8 @@ const explainedEndpoints = (
       tier: seen?.tier ?? endpoint.tier ?? 0,
       weight: seen?.weight ?? endpoint.weight ?? 1,
       chance: isEven && reason === '' ? 1 / ofTarget.size : null,
-      cooldownUntil: seen !== undefined && seen.cooldownMs > 0 ? at(seen.cooldownMs) : null,
+      cooldownUntil:
+        seen !== undefined && seen.cooldownMs > 0 ? at(seen.cooldownMs) : null,
       tried: seen?.isProbed ?? false,
       failures: seen?.failures ?? 0,
       failure: failure ? { why: failure.reason, at: at(-failure.agoMs) } : null,

@@ -101,7 +101,10 @@ export const explainContract = (t: Test, make: MakeRelay): void => {
         )
         return failed !== undefined
       })
-      t.match(failed, { against: 'cooling down', lastFailure: { reason: 'ECONNREFUSED' } })
+      t.match(failed, {
+        against: 'cooling down',
+        lastFailure: { reason: 'ECONNREFUSED' },
+      })
       t.ok((failed?.cooldownMs ?? 0) <= 60_000)
 
       await listen({

@@ -131,7 +131,7 @@ t.test('each kind that is passed over is said once', async t => {
   const pod = 'apiVersion: v1\nkind: Pod\n---\n'
   const set = await read(t, { 'a.yaml': `${pod}${pod}apiVersion: apps/v1\nkind: Pod` })
   t.strictSame(
-    set.skipped.map(text => text.split(' is none')[0]),
+    set.skipped.map(text => text.split(' is not supported')[0]),
     ['v1 Pod', 'apps/v1 Pod'],
   )
   t.strictSame(set.said, [])
