@@ -4,6 +4,7 @@ import { parseOptions, unknownCommand, wantsHelp, wantsVersion } from '../config
 import type { OptionsOf } from '../config/options.ts'
 import { UsageError } from '../config/usage-error.ts'
 import { programFile } from '../util/own-files.ts'
+import { hasCode } from '../util/usher-error.ts'
 import { commandHelp, mainHelp } from './help.ts'
 import { type Io, visible } from './io.ts'
 import { version } from './version.ts'
@@ -98,7 +99,7 @@ const dispatch = async (args: readonly string[], io: Io): Promise<number> => {
 
 /**
  * Carries out one command line (without the program's name) and gives its exit code:
- * 2 for a wrong call, 1 for a failure, both said on `io.err`. Never rejects.
+ * 2 for a wrong call or a configuration that can't be used, 1 for a failure, said on `io.err`. Never rejects.
  */
 export const main = async (args: readonly string[], io: Io): Promise<number> => {
   try {
@@ -110,7 +111,7 @@ export const main = async (args: readonly string[], io: Io): Promise<number> => 
       return 2
     }
     io.err(`usher: ${explain(error)}\n`)
-    return 1
+    return hasCode(error, 'BAD_SOURCE') ? 2 : 1
   }
 }
 

@@ -64,7 +64,12 @@ export const serve = async (
   })
   try {
     const quit = (): void => void stop.ask('POST /quitquitquit')
-    proxy = await startProxy({ ...deps, log, ...(pod?.quitByHttp && { quit }) })
+    const starting = startProxy({ ...deps, log, ...(pod?.quitByHttp && { quit }) })
+    // What is read first may be long in coming, and a signal must not wait for it.
+    const isAsked = stop.requested.then(() => true)
+    if (await Promise.race([starting.then(() => false), isAsked]))
+      await deps.source.close()
+    proxy = await starting
   } catch (error) {
     // A signal to the whole group, or from systemd to all of the unit, also ends what is being
     // started, before it handles signals; that may be seen before the signal is.

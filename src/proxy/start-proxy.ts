@@ -49,11 +49,12 @@ const longestReloadMs = 10_000
  * Puts the parts together and starts them: source -> registry -> snapshots -> reconciler ->
  * mode (capture + relay, or the kernel's rules), with log, metrics, health and status
  * beside them. Resolves when the servers listen; the first state of the source comes with
- * `ready`.
+ * `ready`. Rejects, with nothing begun, when that is known not to be usable.
  */
 export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
   const { source, options, log, node = noNode } = deps
   const { clock = systemClock, random = Math.random } = deps
+  await source.prepare?.()
   let draining = false
 
   const checks = new ServiceChecks({

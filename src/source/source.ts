@@ -28,6 +28,11 @@ export interface SourceStatus {
 
 /** Where Services come from: manifest files, routes of a sidecar, the Kubernetes API. */
 export interface Source {
+  /**
+   * Reads the first state before anything of this host is touched: rejects (BAD_SOURCE) when it can't be
+   * used. Ends by `close`, too.
+   */
+  prepare?(): Promise<void>
   /** Resolves when the first state has been read; rejects (BAD_SOURCE) when it can't. */
   start(sink: SourceSink): Promise<void>
   /** Reads again now (SIGHUP). */

@@ -33,11 +33,11 @@ t.test('files', async t => {
   })
   const of = (name: string) => `${dir}/${name}`
   for (const [args, code, words] of [
-    [['run', '--kubeconfig', of('no')], 1, /no such file .*; give --kubeconfig a file/],
-    [['run', '--kubeconfig', of('bad.yaml')], 1, /kubeconfig \S+: is not YAML: line 2/],
+    [['run', '--kubeconfig', of('no')], 2, /no such file .*; give --kubeconfig a file/],
+    [['run', '--kubeconfig', of('bad.yaml')], 2, /kubeconfig \S+: is not YAML: line 2/],
     [
       ['run', '--kubeconfig', of('service.yaml')],
-      1,
+      2,
       /kind "Service" and is not .*--manifests/,
     ],
     [['run', '--config', of('no')], 2, /--config \S+no: there is no such file/],

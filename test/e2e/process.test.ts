@@ -247,7 +247,7 @@ t.test('a sidecar is asked how it does on this host alone', async t => {
 
 t.test('a wrong call exits 2 and says what would be right', async t => {
   const none = await runUsher('run')
-  t.equal(none.code, 1)
+  t.equal(none.code, 2)
   t.match(none.err, /give --kubeconfig or --master, --manifests for .*, or run in a pod/)
   const both = await runUsher('run', 'x.yaml', '--kubeconfig', 'y')
   t.equal(both.code, 2)
@@ -260,19 +260,24 @@ t.test('a wrong call exits 2 and says what would be right', async t => {
   t.match(flag.err, /--drain-timeout.*soon/)
 })
 
-t.test('manifests that cannot be read at the start exit 1 and say where', async t => {
-  const broken = await manifestFile(t, {})
-  await broken.writeText('{kind: Nothing, apiVersion: v1}\n---\nmetadata: {name: [\n')
-  const noServers = ['--metrics-bind-address=off', '--healthz-bind-address=off']
-  const { code, err } = await runUsher('run', broken.path, ...noServers)
-  t.equal(code, 1)
-  t.match(err, `usher: --manifests: ${broken.path} document 2: line 4: Flow`)
-  t.notMatch(err, /^ +at /m, 'without a stack')
-  const missing = join(t.testdir({}), 'nowhere.yaml')
-  const absent = await runUsher('run', '--manifests', missing, ...noServers)
-  t.equal(absent.code, 1)
-  t.match(absent.err, `${missing}: there is no such file or directory`)
-})
+t.test(
+  'manifests that cannot be read at the start exit 2, with nothing begun, and say where',
+  async t => {
+    const broken = await manifestFile(t, {})
+    await broken.writeText('{kind: Nothing, apiVersion: v1}\n---\nmetadata: {name: [\n')
+    const noServers = ['--metrics-bind-address=off', '--healthz-bind-address=off']
+    const { code, out, err } = await runUsher('run', broken.path, ...noServers)
+    t.equal(code, 2)
+    t.equal(out, '', 'no mode was selected, no relay started')
+    t.match(err, `usher: --manifests: ${broken.path} document 2: line 4: Flow`)
+    t.notMatch(err, /^ +at /m, 'without a stack')
+    const missing = join(t.testdir({}), 'nowhere.yaml')
+    const absent = await runUsher('run', '--manifests', missing, ...noServers)
+    t.equal(absent.code, 2)
+    t.equal(absent.out, '')
+    t.match(absent.err, `${missing}: there is no such file or directory`)
+  },
+)
 
 t.test(
   'check exits 0 for good manifests, 1 for bad ones, 2 for a wrong call',

@@ -29,7 +29,7 @@ export interface ManifestSourceOptions {
 /**
  * Services from manifest files, read again when they change. While a file or document can't be
  * read or parsed nothing that was there goes, as it may be in that; what else is new or changed is
- * taken. An object with bad values keeps its own last good version. `start` rejects when anything
+ * taken. An object with bad values keeps its own last good version. `prepare` and `start` reject when anything
  * of the very first state can't be read.
  */
 export const manifestSource = (options: ManifestSourceOptions): Source =>
@@ -43,6 +43,9 @@ class ManifestSource implements Source {
   readonly #debounce: Debounce
   readonly #firstSight = new FirstSight()
   #sink: SourceSink | undefined
+  #prepared: Promise<void> | undefined
+  /** What has been read, until it is told. */
+  #untold: { readonly set: ManifestSet; readonly isUsable: boolean } | undefined
   #applied: Applied = new Map()
   #skipped: readonly string[] = []
   #warned: readonly string[] = []
@@ -67,14 +70,24 @@ class ManifestSource implements Source {
     this.#poller = new Poller(this.#clock, options.pollMs ?? 2000, () => this.#look())
   }
 
+  prepare(): Promise<void> {
+    return (this.#prepared ??= this.#readFirst())
+  }
+
   async start(sink: SourceSink): Promise<void> {
+    await this.prepare()
     this.#sink = sink
+    // One look may be under way.
+    while (this.#untold !== undefined && this.#poller.isOn) await this.#poller.now()
+  }
+
+  async #readFirst(): Promise<void> {
     // Watched before they are read: nothing can change unseen in between.
     await this.#watches.renew()
     this.#poller.start()
     this.reload()
     await this.#poller.looking
-    if (this.#closing.signal.aborted || this.#synced) return
+    if (this.#closing.signal.aborted || this.#untold?.isUsable === true) return
     const error = badSource(`--manifests: ${this.#error}`)
     await this.close()
     throw error
@@ -109,8 +122,6 @@ class ManifestSource implements Source {
   }
 
   async #read(): Promise<void> {
-    const sink = this.#sink
-    if (sink === undefined) return
     try {
       const wait = () =>
         new Promise<void>(resolve => {
@@ -124,13 +135,23 @@ class ManifestSource implements Source {
       const vanished = this.#vanished(read.set)
       this.#error = summary(read.set.unreadable) || vanished
       const isUsable = this.#error === '' || (this.#synced && vanished === '')
-      if (isUsable) await this.#take(sink, read.set)
-      if (!this.#closing.signal.aborted) sink.problems(read.set.problems)
+      if (isUsable || this.#untold?.isUsable !== true)
+        this.#untold = { set: read.set, isUsable }
+      await this.#tell()
     } catch (error) {
       // Not the files' fault, but they have not been read.
       this.#transient = true
       this.#error = messageOf(error)
     }
+  }
+
+  async #tell(): Promise<void> {
+    const [sink, untold] = [this.#sink, this.#untold]
+    if (sink === undefined || untold === undefined) return
+    const { set, isUsable } = untold
+    this.#untold = undefined
+    if (isUsable) await this.#take(sink, set)
+    if (!this.#closing.signal.aborted) sink.problems(set.problems)
   }
 
   /** A directory that lost its mount looks like one in which every file was deleted. */
@@ -180,6 +201,7 @@ class ManifestSource implements Source {
     const isAsked = this.#isAsked
     this.#isAsked = false
     if (isAsked || (await this.#hasChanged())) await this.#read()
+    else if (this.#untold !== undefined) await this.#tell()
     else if (this.#error === '') this.#lastGoodAt = Date.now()
   }
 

@@ -102,6 +102,30 @@ const fixture = (t: Test, files: object, { paths = ['.'], ...options }: Options 
   }
 }
 
+t.test(
+  'what was read before the start is told with it, and changes of meanwhile',
+  async t => {
+    const f = fixture(t, { 'a.yaml': service('a') })
+    await f.source.prepare?.()
+    t.strictSame([f.services(), f.reads(), f.source.status().synced], [[], 0, false])
+    f.write('b.yaml', service('b'))
+    f.write('c.yaml', 'a: [')
+    await f.start()
+    t.equal(f.synced(), 1)
+    await until('what is new is there', () => f.services().length === 2)
+    t.match(f.source.status().error, /c\.yaml/)
+  },
+)
+
+t.test('a close does not wait for the first read', async t => {
+  const f = fixture(t, { 'a.yaml': service('a') })
+  const prepared = f.source.prepare?.()
+  await f.source.close()
+  await prepared
+  await f.start()
+  t.strictSame([f.services(), f.synced()], [[], 0])
+})
+
 t.test('the first state is one batch, then synced is said', async t => {
   const f = fixture(t, { 'a.yaml': service('a'), 'b.yaml': service('b', 0) })
   await f.start()
