@@ -39,6 +39,8 @@ export class BindSet {
   readonly #changed: (state: BindState) => void
   readonly #kept = new Map<string, Kept>()
   #closed: readonly BindState[] = []
+  /** Until something changes: they are asked for again and again. */
+  #states: readonly BindState[] | undefined
 
   constructor(
     open: (bind: Bind, isIdle: boolean) => Promise<Listening>,
@@ -59,6 +61,7 @@ export class BindSet {
     closed: readonly BindState[] = [],
     idle: readonly BindState[] = [],
   ): void {
+    this.#states = undefined
     this.#closed = closed
     const wanted = new Map<string, BindState | undefined>([
       ...idle.map(state => [bindKey(state.bind), state] as const),
@@ -81,7 +84,12 @@ export class BindSet {
     await Promise.all(due.map(kept => this.#keep(kept)))
   }
 
+  /** The same list until one of them changes. */
   states(): readonly BindState[] {
+    return (this.#states ??= this.#statesNow())
+  }
+
+  #statesNow(): readonly BindState[] {
     const kept = [...this.#kept.values()]
     const closed = this.#closed.filter(({ bind }) => !this.#kept.has(bindKey(bind)))
     return [...kept.map(({ state }) => state), ...closed]
@@ -114,6 +122,7 @@ export class BindSet {
     const enter = (state: BindState): void => {
       if (signal.aborted) return
       kept.state = state
+      this.#states = undefined
       this.#changed(state)
     }
     const fail = (error: Error): void => {

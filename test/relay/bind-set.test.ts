@@ -47,7 +47,10 @@ t.test('BindSet', async t => {
     })
     await listen([a])
     await listen([a, b])
+    const before = set.states()
+    t.equal(set.states(), before, 'the same list while nothing changes')
     await listen([{ ...b }])
+    t.not(set.states(), before)
     t.strictSame(did, ['open 1', 'open 2', 'close 1'])
     t.strictSame(set.states(), [{ bind: b, state: 'listening' }])
     t.strictSame(
@@ -65,9 +68,11 @@ t.test('BindSet', async t => {
     const holder = await listenOn(bind)
     const { set, listen, states, told } = setOf(listenOn)
     await listen([bind])
-    t.match(set.states(), [{ bind, state: 'failed', error: 'EADDRINUSE' }])
+    const failed = set.states()
+    t.match(failed, [{ bind, state: 'failed', error: 'EADDRINUSE' }])
     holder.close()
     await until('it listens', () => states()[0] === 'listening')
+    t.not(set.states(), failed)
     t.strictSame(
       told.map(({ state }) => state),
       ['failed', 'listening'],

@@ -13,18 +13,23 @@ export interface RecentRatesDeps {
   readonly log: Pick<Log, 'warn'>
 }
 
+/** A look at thousands of listeners takes long: it is followed by so many times that, and counts for more steps. */
+const restFactor = 300
+const longestPauseMs = 6 * pastStepMs
+
 /** New connections and failures a second of each step in turn, oldest first. */
 type Past = Float32Array
 
 /**
  * The last two minutes of each ServicePort that has had connections in them, whether or not anyone watches:
  * the page is opened after something went wrong. Listeners that have counted nothing are the same
- * objects as before, so that 10 000 quiet ones cost a walk over a list.
+ * objects as before, so that those of thousands that are quiet cost a walk over a list.
  */
 export class RecentRates {
   readonly #deps: RecentRatesDeps
   readonly #stop = new AbortController()
-  #listeners = new Map<string, ListenerStats>()
+  /** As of the last look. */
+  readonly #listeners = new Map<string, ListenerStats>()
   #lookedAt: number | undefined
   readonly #pasts = new Map<string, Past>()
   #texts: ReadonlyMap<string, string> | undefined
@@ -37,11 +42,15 @@ export class RecentRates {
   async run(): Promise<void> {
     const { clock, log } = this.#deps
     const { signal } = this.#stop
-    while (!signal.aborted) {
+    for (let pause = pastStepMs; ;) {
+      await wait(clock, pause, signal)
+      if (signal.aborted) return
+      const from = clock.now()
       await this.#look().catch((err: unknown) =>
         log.warn({ err }, 'the rates of the last seconds are missing on the live page'),
       )
-      await wait(clock, pastStepMs, signal)
+      const took = clock.now() - from
+      pause = Math.min(longestPauseMs, Math.max(pastStepMs, took * restFactor))
     }
   }
 
@@ -62,22 +71,37 @@ export class RecentRates {
     const now = clock.now()
     const seconds = (now - (this.#lookedAt ?? now)) / 1000
     this.#lookedAt = now
-    const [before, seen] = [this.#listeners, new Map<string, ListenerStats>()]
-    for (const past of this.#pasts.values()) past.copyWithin(0, 2).fill(0, -2)
+    const known = this.#listeners
+    let seen = 0
+    const steps = Math.min(
+      pastSteps,
+      Math.max(1, Math.round((seconds * 1000) / pastStepMs)),
+    )
+    for (const past of this.#pasts.values())
+      past.copyWithin(0, 2 * steps).fill(0, -2 * steps)
     await forEachYielding(listeners, listener => {
       if (!listener.wanted) return
-      seen.set(listener.id, listener)
-      const known = before.get(listener.id)
-      if (known !== listener && seconds > 0) this.#add(listener, known, seconds)
+      seen += 1
+      const before = known.get(listener.id)
+      if (before === listener) return
+      known.set(listener.id, listener)
+      if (seconds > 0) this.#add(listener, before, { seconds, steps })
     })
-    this.#listeners = seen
+    if (seen < known.size) {
+      const ids = new Set(Array.from(listeners, ({ id, wanted }) => (wanted ? id : '')))
+      for (const id of known.keys()) if (!ids.has(id)) known.delete(id)
+    }
     // Of a Service that the kernel carries, those of its node ports on loopback say too little.
     for (const [id, past] of this.#pasts)
-      if (!seen.has(id) || past.every(rate => rate === 0)) this.#pasts.delete(id)
+      if (!known.has(id) || past.every(rate => rate === 0)) this.#pasts.delete(id)
     this.#texts = undefined
   }
 
-  #add(now: ListenerStats, before: ListenerStats | undefined, seconds: number): void {
+  #add(
+    now: ListenerStats,
+    before: ListenerStats | undefined,
+    { seconds, steps }: { readonly seconds: number; readonly steps: number },
+  ): void {
     const accepted = now.counters.accepted - (before?.counters.accepted ?? 0)
     const failed =
       failedOf(now.counters) - (before === undefined ? 0 : failedOf(before.counters))
@@ -85,9 +109,10 @@ export class RecentRates {
     const id = withoutLoopback(now.id)
     const past = this.#pasts.get(id) ?? new Float32Array(2 * pastSteps)
     this.#pasts.set(id, past)
-    const at = past.length - 2
-    past[at] = (past[at] ?? 0) + Math.max(0, accepted) / seconds
-    past[at + 1] = (past[at + 1] ?? 0) + Math.max(0, failed) / seconds
+    for (let at = past.length - 2 * steps; at < past.length; at += 2) {
+      past[at] = (past[at] ?? 0) + Math.max(0, accepted) / seconds
+      past[at + 1] = (past[at + 1] ?? 0) + Math.max(0, failed) / seconds
+    }
   }
 }
 

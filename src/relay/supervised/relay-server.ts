@@ -16,7 +16,8 @@ export type ServedRelay = Pick<RelayEngine, 'change' | 'stats' | 'query' | 'drai
 interface StatsRead {
   readonly stats: RelayStats
   readonly listeners: Iterator<ListenerStats>
-  readonly seen: Set<string>
+  /** How many have been looked at. */
+  seen: number
 }
 
 /** Carries out what the parent calls for, on the relay of this process. */
@@ -80,22 +81,23 @@ export class RelayServer {
       // Figures, log and health must agree on binds.
       this.#outbox.flush()
       const listeners = stats.listeners[Symbol.iterator]()
-      this.#read = { stats, listeners, seen: new Set() }
+      this.#read = { stats, listeners, seen: 0 }
     }
     if (number !== this.#readNumber || this.#read === undefined)
       throw new Error(`look ${number} at the figures: there is a newer look`)
     return this.#pageOf(this.#read)
   }
 
-  #pageOf({ stats, listeners, seen }: StatsRead): StatsPage {
+  #pageOf(read: StatsRead): StatsPage {
+    const { stats, listeners } = read
     const { fds, acceptPaused, workers = [] } = stats
     const whole = { fds, acceptPaused, ...(workers.length > 0 && { workers }) }
     const page: StatsPage['listeners'][number][] = []
     for (let weight = 0; weight < pageWeight; weight += 1) {
       const { value, done } = listeners.next()
       if (done === true)
-        return { listeners: page, gone: this.#gone(seen), last: true, whole }
-      seen.add(value.id)
+        return { listeners: page, gone: this.#gone(read), last: true, whole }
+      read.seen += 1
       if (this.#sent.get(value.id) === value) continue
       this.#sent.set(value.id, value)
       page.push(packListener(value))
@@ -104,8 +106,11 @@ export class RelayServer {
     return { listeners: page, gone: [], last: false, whole }
   }
 
-  #gone(seen: ReadonlySet<string>): readonly string[] {
-    const gone = [...this.#sent.keys()].filter(id => !seen.has(id))
+  /** Most reads find none: they make no list of all. */
+  #gone({ stats, seen }: StatsRead): readonly string[] {
+    if (seen === this.#sent.size) return []
+    const there = new Set(Array.from(stats.listeners, ({ id }) => id))
+    const gone = [...this.#sent.keys()].filter(id => !there.has(id))
     for (const id of gone) this.#sent.delete(id)
     return gone
   }

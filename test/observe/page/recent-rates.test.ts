@@ -41,15 +41,20 @@ const begin = async (t: Test) => {
     rates.close()
     await run
   })
-  await until('it waits for its next step', () => clock.waiting === 1)
-  const step = async (next: () => readonly ListenerStats[] | undefined) => {
+  const begun = looks
+  clock.advance(pastStepMs)
+  await until('it has looked, and waits', () => looks > begun && clock.waiting === 1)
+  const step = async (
+    next: () => readonly ListenerStats[] | undefined,
+    ms = pastStepMs,
+  ) => {
     stats = next
     const before = looks
-    clock.advance(pastStepMs)
+    clock.advance(ms)
     await until('it has looked', () => looks > before && clock.waiting === 1)
   }
   const of = (id: string): readonly number[] => JSON.parse(rates.texts.get(id) ?? '[]')
-  return { step, of, rates, warnings }
+  return { step, of, rates, warnings, clock }
 }
 
 t.test('new connections and failures of each step, a second', async t => {
@@ -65,6 +70,20 @@ t.test('new connections and failures of each step, a second', async t => {
   const { texts } = rates
   t.equal(rates.texts, texts, 'the same until there is a next one')
 })
+
+t.test(
+  'a look that takes long is followed by a longer pause, and is of more steps',
+  async t => {
+    const { step, of, clock } = await begin(t)
+    await step(() => {
+      // 50 ms: the next one comes after 15 s.
+      clock.advance(50)
+      return [listener('IPv4 web', 5)]
+    })
+    await step(() => [listener('IPv4 web', 50)], 15_000)
+    t.strictSame(of('IPv4 web').slice(-8), [1, 0, 3, 0, 3, 0, 3, 0])
+  },
+)
 
 t.test('two minutes, and then it is forgotten', async t => {
   const { step, of, rates } = await begin(t)

@@ -387,7 +387,7 @@ const withoutZeros = (cells: Float64Array): readonly number[] => [
   ...cells.subarray(0, 1 + cells.findLastIndex(count => count !== 0)),
 ]
 
-/** The state of a bind is another object when it changes. */
+/** The list of binds is another one when one of them changes. */
 const isSameUncounted = (last: UncountedStats, uncounted: UncountedStats): boolean =>
   last.id === uncounted.id &&
   last.name === uncounted.name &&
@@ -395,8 +395,7 @@ const isSameUncounted = (last: UncountedStats, uncounted: UncountedStats): boole
   last.lastError === uncounted.lastError &&
   last.failing === uncounted.failing &&
   last.wanted === uncounted.wanted &&
-  last.binds.length === uncounted.binds.length &&
-  last.binds.every((state, i) => state === uncounted.binds[i])
+  last.binds === uncounted.binds
 
 const areAlike = (a: readonly EndpointStats[], b: readonly EndpointStats[]): boolean =>
   a === b || (a.length === b.length && a.every((one, i) => isAlike(one, b[i])))

@@ -32,7 +32,7 @@ const portOf = () => {
   }
   const last = new LastFigures(() => port.now)
   const read = () =>
-    last.read(port.cells, { ...port.said, binds: [...port.binds] }, () => {
+    last.read(port.cells, { ...port.said, binds: port.binds }, () => {
       port.reads += 1
       return port.endpoints.map(one => ({ ...one }))
     })
