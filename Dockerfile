@@ -17,8 +17,12 @@ COPY tsconfig.json ./
 COPY scripts ./scripts
 COPY src ./src
 COPY bench ./bench
+# `usher` for an image that has neither a shell nor env: the kernel starts Node by the first line.
 RUN npm run build \
-  && find dist -name '*.map' -delete
+  && find dist -name '*.map' -delete \
+  && mkdir bin \
+  && printf '#!/nodejs/bin/node\nimport("/usher/dist/usher.js")\n' >bin/usher \
+  && chmod 755 bin/usher
 
 # What Usher needs while it runs: with the optional dependencies, as koffi is one, by which the
 # linux relay makes its system calls (npm takes its binary for the platform of the image).
@@ -48,10 +52,11 @@ LABEL org.opencontainers.image.title="usher" \
 ENV NODE_ENV=production NODE_OPTIONS=--max-semi-space-size=2 PATH=/nodejs/bin
 WORKDIR /usher
 COPY --from=program /usher ./
+COPY --from=build /usher/bin/usher /nodejs/bin/usher
 # Enough for the sidecar, and for all that listens on ports from 1024 up.
 USER 65532:65532
 # No HEALTHCHECK: Kubernetes doesn't use it, and has /livez and /healthz.
-ENTRYPOINT ["node", "/usher/dist/usher.js"]
+ENTRYPOINT ["usher"]
 CMD ["run"]
 
 FROM ${NODE_IMAGE} AS tools
@@ -65,10 +70,11 @@ ENV NODE_ENV=production NODE_OPTIONS=--max-semi-space-size=2
 RUN apt-get update \
   && apt-get install --yes --no-install-recommends \
   conntrack iproute2 ipset iptables ipvsadm kmod nftables \
-  && rm -rf /var/lib/apt/lists/*
+  && rm -rf /var/lib/apt/lists/* \
+  && ln -s /usher/dist/usher.js /usr/local/bin/usher
 WORKDIR /usher
 COPY --from=program /usher ./
 # What captures traffic runs as root with a few capabilities: deploy/kubernetes.
 USER 65532:65532
-ENTRYPOINT ["node", "/usher/dist/usher.js"]
+ENTRYPOINT ["usher"]
 CMD ["run"]

@@ -13,13 +13,22 @@ export const ruleExpressions: readonly string[] = [...recordings, ...allAlerts].
   ({ expr }) => expr,
 )
 
-const { homepage = '' } = JSON.parse(
-  readFileSync(new URL('../../package.json', import.meta.url), 'utf8'),
-) as { homepage?: string }
+/** As package.json has it (npm's form): `git+https://git.example/name/usher.git`. */
+interface Repository {
+  readonly url: string
+}
 
-/** Relative as long as the project has no home on the web. */
-const runbook = ({ name }: Alert): string =>
-  `${homepage === '' ? '' : `${homepage.replace(/\/$/, '')}/`}docs/troubleshooting.md#${name.toLowerCase()}`
+const { repository } = JSON.parse(
+  readFileSync(new URL('../../package.json', import.meta.url), 'utf8'),
+) as { repository?: Repository }
+
+/** A path in this repository as long as that has no public address. */
+export const runbookUrl = (alert: string, at: Repository | undefined): string => {
+  const path = `docs/troubleshooting.md#${alert.toLowerCase()}`
+  if (at === undefined) return path
+  const web = at.url.replace(/^git\+/, '').replace(/\.git$/, '')
+  return `${web}/blob/main/${path}`
+}
 
 const ruleOf = (alert: Alert) => ({
   alert: alert.name,
@@ -29,7 +38,7 @@ const ruleOf = (alert: Alert) => ({
   annotations: {
     summary: alert.summary,
     description: alert.description,
-    runbook_url: runbook(alert),
+    runbook_url: runbookUrl(alert.name, repository),
   },
 })
 

@@ -74,6 +74,11 @@ export const deploy = async (
     installed(cluster, () => helmInstall(cluster, mode)),
   )
   faults.push(...(await lookedAt(cluster, mode)))
+  await step(`${name}: helm test`, () =>
+    helm(cluster, 'test', 'usher', '--timeout=90s').catch((error: unknown) =>
+      faults.push(`helm test: ${(error as Error).message}`),
+    ),
+  )
   await step(`${name}: helm uninstall`, () =>
     helm(cluster, 'uninstall', 'usher', '--wait', '--timeout=150s'),
   )
@@ -115,16 +120,14 @@ const kustomization = async ({ state }: Cluster, mode: string): Promise<string> 
     /^KUBERNETES_SERVICE_HOST=.*/m,
     `KUBERNETES_SERVICE_HOST=${controlAddresses.ipv4}`,
   ])
+  // Of userspace mode the component asks.
+  const named = mode === 'userspace' ? "''" : mode
   await change('base/config.yaml', [
     /^mode: .*/m,
-    `mode: ${mode}\nclusterCIDR: ${podsCidrs}`,
+    `mode: ${named}\nclusterCIDR: ${podsCidrs}`,
   ])
-  if (mode !== 'userspace')
-    await change(
-      'base/daemon-set.yaml',
-      [/^.*- --keep-rules\n/m, ''],
-      [/^.*- --state-dir=.*\n/m, ''],
-    )
+  if (mode === 'userspace')
+    await change(join(overlay, 'kustomization.yaml'), [/^# (components:.*)$/m, '$1'])
   return join(folder, overlay)
 }
 
@@ -172,9 +175,7 @@ const lookedAt = async (cluster: Cluster, mode: string): Promise<readonly string
   const faults: string[] = []
   const status = await kubectl(
     cluster,
-    ...'-n kube-system exec daemonset/usher -- node /usher/dist/usher.js status'.split(
-      ' ',
-    ),
+    ...'-n kube-system exec daemonset/usher -- usher status'.split(' '),
   )
   if (!status.includes(mode)) faults.push(`usher status does not name the mode ${mode}`)
   if (/\s(?:failed|not captured)(?::|$)/m.test(status))
@@ -359,7 +360,7 @@ const usherOn = ({ name }: Node): number => {
       }
     }
     if (
-      /dist\/usher\.js\0run\0/.test(read('cmdline')) &&
+      /\/usher\0run\0/.test(read('cmdline')) &&
       read('cgroup').includes(`/usher-cluster/${name}/`)
     )
       return Number(pid)

@@ -1,4 +1,4 @@
-import { cp, mkdir, rm } from 'node:fs/promises'
+import { cp, mkdir, rm, symlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { version } from '../../src/cli/version.ts'
 import { addPrograms, archiveOf, fillIptables, type Image, make } from './images.ts'
@@ -16,7 +16,7 @@ const image: Image = {
   name: 'usher',
   tags: [usherImage],
   config: {
-    Entrypoint: ['node', '/usher/dist/usher.js'],
+    Entrypoint: ['usher'],
     Cmd: ['run'],
     User: '65532:65532',
     WorkingDir: '/usher',
@@ -38,6 +38,7 @@ const image: Image = {
     await cp('/etc/iproute2', join(root, 'etc/iproute2'), { recursive: true })
     const inside = join(root, 'usher')
     await mkdir(inside, { recursive: true })
+    await symlink('/usher/dist/usher.js', join(root, 'usr/bin/usher'))
     for (const one of ['dist', 'deploy/examples', 'package.json', 'LICENSE']) {
       await mkdir(dirname(join(inside, one)), { recursive: true })
       await cp(join(top, one), join(inside, one), { recursive: true })

@@ -1,6 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { anchorsOf } from '../support/anchors.ts'
 import { top } from '../support/deploy.ts'
 
 const pagesIn = (folder: string): readonly string[] =>
@@ -9,28 +10,6 @@ const pagesIn = (folder: string): readonly string[] =>
     .map(name => join(folder, name))
 
 const read = (path: string): string => readFileSync(join(top, path), 'utf8')
-
-const withoutCode = (text: string): string =>
-  text
-    .replaceAll(/^```[^]*?^```/gm, '')
-    .replaceAll(/`[^`\n]*`/g, code => code.slice(1, -1))
-
-/** As GitHub makes them of headings: what comes again is numbered. */
-const anchorsOf = (text: string): ReadonlySet<string> => {
-  const anchors = new Set<string>()
-  for (const [, heading = ''] of withoutCode(text).matchAll(/^#+ (.*)$/gm)) {
-    const name = heading
-      .replaceAll(/\[([^\]]*)\]\([^)]*\)/g, '$1')
-      .toLowerCase()
-      .replaceAll(/[^\p{L}\p{N}\s_-]/gu, '')
-      .trim()
-      .replaceAll(/\s/g, '-')
-    let anchor = name
-    for (let again = 1; anchors.has(anchor); again += 1) anchor = `${name}-${again}`
-    anchors.add(anchor)
-  }
-  return anchors
-}
 
 /** What is wrong with the links of a page to files of the clone. */
 const deadLinks = (page: string, text: string): readonly string[] =>

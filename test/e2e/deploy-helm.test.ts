@@ -3,15 +3,19 @@ import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
 import { version } from '../../src/cli/version.ts'
+import { parseOptions } from '../../src/config/parse.ts'
 import {
   build,
-  type Built,
+  Built,
   buildWith,
   type KubeObject,
   kubernetes,
   noKustomize,
   parseYaml,
+  plainSettings,
+  type PodSpec,
   readObjects,
+  settingsOf,
   top,
 } from '../support/deploy.ts'
 import { startApiServer } from '../support/api-server/for-test.ts'
@@ -42,6 +46,27 @@ const monitoring: Values = {
 }
 
 const overlay = async (path: string): Promise<Built> => (await build(path)).all
+
+/** With the mode in the file, where kustomize has only flags ask for it. */
+const withMode = (built: Built, mode: string): Built =>
+  new Built(
+    built.objects.map(object =>
+      object.data?.['config.yaml'] === undefined
+        ? object
+        : {
+            ...object,
+            data: {
+              'config.yaml': object.data['config.yaml'].replace(
+                /^mode: .*$/m,
+                `mode: ${mode}`,
+              ),
+            },
+          },
+    ),
+  )
+
+const configOf = (built: Built): string =>
+  built.configMap('usher-config')?.data?.['config.yaml'] ?? ''
 const pairs: readonly {
   readonly name: string
   readonly kustomized: (t: Test) => Promise<Built>
@@ -56,6 +81,12 @@ const pairs: readonly {
     name: 'some nodes, in place of kube-proxy',
     kustomized: () => overlay(`${kubernetes}/overlays/replace-kube-proxy`),
     values: { replaceKubeProxy: true },
+  },
+  {
+    name: 'userspace',
+    kustomized: async t =>
+      withMode(await buildWith(t, 'components/userspace'), 'userspace'),
+    values: { config: { mode: 'userspace' } },
   },
   {
     name: 'connect-time',
@@ -85,6 +116,70 @@ t.test('the chart makes what kustomize makes: monitoring', { skip: neither }, as
     names.has(nameOf(object)),
   )
   t.strictSame(sorted(plain(rendered)), sorted(plain(intended(objects))))
+})
+
+t.test('without values it has the mode of `usher run` by itself', { skip }, async t => {
+  const built = await render({})
+  const { mode, warnings } = await settingsOf(built.usher, configOf(built))
+  t.strictSame(mode, (await plainSettings()).mode)
+  t.strictSame(warnings, [])
+})
+
+t.test('each mode has the flags that are of it', { skip }, async t => {
+  for (const [mode, flags] of [
+    ['userspace', ['--keep-rules', '--state-dir=/var/lib/usher']],
+    ['nftables', ['--state-dir=/var/lib/usher']],
+    ['iptables', []],
+    ['ipvs', []],
+  ] as const) {
+    const built = await render({ config: { mode } })
+    const settings = await settingsOf(built.usher, configOf(built))
+    t.equal(settings.mode.mode, mode)
+    t.strictSame(settings.warnings, [], mode)
+    t.strictSame(
+      built.usher.args.filter(arg => /keep-rules|state-dir/.test(arg)),
+      flags,
+    )
+  }
+})
+
+t.test('helm test is a pod of the cluster where Usher is', { skip }, async t => {
+  const only = ['--show-only', 'templates/test.yaml']
+  for (const values of [{}, { replaceKubeProxy: true, nodeSelector: { pool: 'a' } }]) {
+    const [pod] = (await render(values, 'usher', only)).objects
+    const built = await render(values)
+    const spec = pod?.spec as unknown as PodSpec
+    t.match(pod?.metadata.annotations, { 'helm.sh/hook': 'test' })
+    const name = 'app.kubernetes.io/name'
+    const { matchLabels } = built.the('DaemonSet').spec.selector
+    t.ok(matchLabels[name])
+    t.not(pod?.metadata.labels?.[name], matchLabels[name], 'it is not the DaemonSet’s')
+    t.strictSame(spec.nodeSelector, built.pod.nodeSelector)
+    t.equal(spec['hostNetwork'], undefined, 'it comes to Services as others do')
+    const [container] = spec.containers
+    t.equal(container?.image, built.usher.image)
+    const [command, ...words] = container?.args ?? []
+    t.equal(command, 'wait')
+    // Longer than a relay dials: before that it accepts, whether or not there is an endpoint.
+    const { for: targets, stay, timeout } = parseOptions('wait', words)
+    t.match(targets, [{ host: 'kubernetes.default.svc', port: 443 }])
+    t.ok(stay > (await plainSettings()).options.dialLadder.reduce((sum, ms) => sum + ms))
+    t.ok(timeout > stay)
+  }
+})
+
+t.test('runbooks are where the values say', { skip }, async t => {
+  const runbookUrl = 'https://git.example/usher/docs/troubleshooting.md'
+  const values = { prometheusRule: { enabled: true, runbookUrl } }
+  const urls = (built: Built): readonly string[] =>
+    JSON.stringify(built.the('PrometheusRule')).match(/(?<="runbook_url":")[^"]*/g) ?? []
+  const moved = urls(await render(values))
+  const plainUrls = urls(await render({ prometheusRule: { enabled: true } }))
+  t.ok(moved.length > 10)
+  t.strictSame(
+    moved,
+    plainUrls.map(url => url.replace(/^[^#]*/, runbookUrl)),
+  )
 })
 
 const podOf = (object: KubeObject | undefined): Values => {
@@ -183,6 +278,7 @@ t.test('a value that means nothing is refused, with its name', { skip }, async t
     [/apiServer.port/, { apiServer: { host: 'a', port: 0 } }],
     [/apiServer.host/, { apiServer: { host: 'https://192.0.2.10' } }],
     [/\bconfig\b/, { config: null }],
+    [/runbookUrl/, { prometheusRule: { runbookUrl: 'docs/troubleshooting.md' } }],
     [/apiServer\.host is not set/, { apiServer: { host: '' } }],
     [/set one of them to false/, { connectTime: true, nonRoot: true }],
   ]
@@ -275,10 +371,12 @@ t.test('what helm says after it names what it has made', { skip }, async t => {
   const kubeconfig = (await startApiServer(t)).kubeconfig()
   const said = await notes(kubeconfig, { replaceKubeProxy: true })
   t.match(said, 'kubectl -n kube-system rollout status daemonset/usher\n')
-  t.match(said, 'exec daemonset/usher -- node /usher/dist/usher.js status\n')
+  t.match(said, 'exec daemonset/usher -- usher status\n')
+  t.match(said, 'helm -n kube-system test usher\n')
   t.match(said, 'node-proxy=usher')
-  const [config] = readObjects(`${kubernetes}/base/config.yaml`)
-  t.match(said, `in mode ${(config as unknown as Values)['mode'] as string}.`)
+  t.match(said, `Usher ${version()}. `)
+  const asked = await notes(kubeconfig, { config: { mode: 'nftables' } })
+  t.match(asked, `Usher ${version()} in mode nftables. `)
   t.notMatch(await notes(kubeconfig, {}), /node-proxy|Prometheus/)
 
   const wantsKinds = isHelm3() && 'Helm 3 wants a server with PodMonitors'

@@ -80,6 +80,11 @@ t.test('the image usher needs no tool', { skip }, async t => {
     'package.json',
   ])
   await copyNode(root)
+  for (const line of saidBy(stageNamed('usher'), 'COPY')) {
+    const [, stage, path = '', target = ''] =
+      /^--from=(\w+) \/usher\/(\S+) (\/\S+)$/.exec(line) ?? []
+    if (stage !== undefined) await cp(join(folder, stage, path), join(root, target))
+  }
   for (const path of ['proc', 'dev', 'tmp']) await mkdir(join(root, path))
 
   const [entry = ''] = saidBy(stageNamed('usher'), 'ENTRYPOINT')

@@ -53,12 +53,28 @@ t.test('usher is built without a shell, which its base lacks', async t => {
 })
 
 t.test('both start the program that the build makes, as nobody', async t => {
-  const { bin } = JSON.parse(read('package.json')) as { bin: { usher: string } }
   for (const image of images) {
-    t.strictSame(saidBy(image, 'ENTRYPOINT'), [`["node", "/usher/${bin.usher}"]`])
+    t.strictSame(saidBy(image, 'ENTRYPOINT'), ['["usher"]'])
     t.strictSame(saidBy(image, 'USER'), ['65532:65532'])
-    t.strictSame(saidBy(image, 'COPY'), ['--from=program /usher ./'])
+    t.equal(saidBy(image, 'COPY')[0], '--from=program /usher ./')
   }
+})
+
+t.test('both have it in their PATH, as `usher`', async t => {
+  const { bin } = JSON.parse(read('package.json')) as { bin: { usher: string } }
+  const main = `/usher/${bin.usher}`
+  // Without env a first line names Node where it is; deploy-image-files.test.ts runs it.
+  const [build = ''] = saidBy(stageNamed('build'), 'RUN').filter(line =>
+    line.includes('npm run build'),
+  )
+  t.match(build, `printf '#!/nodejs/bin/node\\nimport("${main}")\\n' >bin/usher`)
+  const [, copied] = saidBy(stageNamed('usher'), 'COPY')
+  t.equal(copied, '--from=build /usher/bin/usher /nodejs/bin/usher')
+  const [variables = ''] = saidBy(stageNamed('usher'), 'ENV')
+  t.match(variables, / PATH=\/nodejs\/bin$/)
+  t.equal(saidBy(stageNamed('tools'), 'COPY').length, 1)
+  const [run = ''] = saidBy(stageNamed('tools'), 'RUN')
+  t.match(run, `ln -s ${main} /usr/local/bin/usher`)
 })
 
 t.test('all base images have one Node, which is new enough', async t => {

@@ -5,6 +5,7 @@ import { readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import t, { type Test } from 'tap'
 import { Built, kubernetes, readObjects, top } from '../support/deploy.ts'
+import { missingPrograms } from '../support/installed.ts'
 import { manifestFile, service, slice } from '../support/manifests.ts'
 import { testHost } from '../support/ports.ts'
 import { ask, namedBackend } from '../support/tcp-backend.ts'
@@ -127,5 +128,11 @@ t.test('privileges', async t => {
     t.match(checkIn(...rest), /^capture +nftables +not usable .*not permitted/m)
     t.match(checkIn(...rest), /^mode +nftables +not usable .*not permitted/m)
     t.match(checkIn(...rest), /--capture auto takes listen here/)
+  })
+
+  const noIptables = noRules() || missingPrograms('iptables')
+  t.test('and for the mode that it has by default', { skip: noIptables }, async t => {
+    t.match(checkIn(...granted()), /^mode +iptables +usable /m)
+    t.match(checkIn(...granted()), /^default --proxy-mode on this node: iptables$/m)
   })
 })

@@ -1,5 +1,5 @@
 // A process of its own: long, and it mostly waits.
-import { readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
@@ -21,9 +21,11 @@ import {
   kubernetes,
   noKustomize,
   parseYaml,
+  plainSettings,
   type PodSpec,
   type PolicyRule,
   readObjects,
+  settingsOf,
   top,
 } from '../support/deploy.ts'
 
@@ -88,7 +90,7 @@ t.test('the selector finds the pods', async t => {
 
 t.test('the probes ask what the configuration serves, liveness on /livez', async t => {
   const { livenessProbe, readinessProbe, ports } = byHand.usher
-  t.match(config, { kind: 'KubeProxyConfiguration', mode: 'userspace' })
+  t.equal(config['kind'], 'KubeProxyConfiguration')
   const port = Number(config['healthzBindAddress']?.split(':').at(-1))
   t.strictSame([livenessProbe.httpGet.path, livenessProbe.httpGet.port], ['/livez', port])
   t.match(readinessProbe.httpGet, { path: '/healthz', port })
@@ -103,6 +105,12 @@ t.test('the configuration is one that Usher accepts, strictly', async t => {
   const { tree, warnings } = await loadFile(path, file => readFile(file, 'utf8'))
   t.strictSame(warnings, [])
   t.equal(validate(withDefaults(tree)), '')
+})
+
+t.test('its mode is that of `usher run` by itself', async t => {
+  const { mode, warnings } = await settingsOf(byHand.usher, read(`${base}/config.yaml`))
+  t.strictSame(mode, (await plainSettings()).mode)
+  t.strictSame(warnings, [], 'and no flag is of another mode')
 })
 
 t.test('the pod ends by itself before it is killed', async t => {
@@ -144,18 +152,16 @@ t.test(
 )
 
 t.test(
-  'of the host it has the xtables lock and directories for its state and settings',
+  'of the host it has the xtables lock and a directory for its settings',
   async t => {
     const paths = byHand.pod.volumes.flatMap(({ hostPath }) => hostPath?.path ?? [])
-    t.strictSame(paths, ['/var/lib/usher', '/run/usher', '/run/xtables.lock'])
+    t.strictSame(paths, ['/run/usher', '/run/xtables.lock'])
     const mounts = byHand.usher.volumeMounts.map(({ mountPath }) => mountPath)
     t.strictSame(mounts, ['/etc/usher', ...paths], 'where it is in the pod')
-    t.ok(byHand.usher.args.includes('--state-dir=/var/lib/usher'))
   },
 )
 
-t.test('an update leaves the rules for the next pod, and cleanup takes them', async t => {
-  t.ok(byHand.usher.args.includes('--keep-rules'))
+t.test('what stays on a node the cleanup takes, with the rights for that', async t => {
   const [pod] = readObjects(`${kubernetes}/cleanup.yaml`)
   if (pod === undefined) throw new Error('cleanup.yaml is empty')
   const { containers, ...spec } = pod.spec as unknown as PodSpec
@@ -197,6 +203,11 @@ for (const overlay of overlays) {
       }
     }
     t.equal(all.usher.image, `usher:${version()}-tools`)
+    const path = `${kubernetes}/overlays/${overlay}`
+    const [, component = ''] =
+      /^# components: \[(\S+)\]$/m.exec(read(`${path}/kustomization.yaml`)) ?? []
+    t.match(component, /\/userspace$/, 'userspace is a line that needs no more')
+    t.ok(existsSync(join(top, path, component, 'kustomization.yaml')))
     t.strictSame(
       all.usher.env.map(({ name }) => name),
       ['NODE_NAME', 'KUBERNETES_SERVICE_HOST', 'KUBERNETES_SERVICE_PORT'],
@@ -210,6 +221,27 @@ for (const overlay of overlays) {
   })
 }
 
+t.test(
+  'userspace adds what a restart in that mode needs, and nothing else',
+  { skip: noKustomize },
+  async t => {
+    const built = await buildWith(t, 'components/userspace')
+    const { usher, pod } = built
+    const { mode, warnings } = await settingsOf(usher, read(`${base}/config.yaml`))
+    t.equal(mode.mode, 'userspace')
+    t.strictSame(warnings, [])
+    const added = ['--keep-rules', '--state-dir=/var/lib/usher']
+    t.strictSame(usher.args, [...byHand.usher.args, ...added])
+    t.strictSame(usher.securityContext, byHand.usher.securityContext)
+    const paths = pod.volumes.flatMap(({ hostPath }) => hostPath?.path ?? [])
+    t.strictSame(paths.toSorted(), ['/run/usher', '/run/xtables.lock', '/var/lib/usher'])
+    t.strictSame(
+      pod.volumes.map(({ name }) => name).toSorted(),
+      usher.volumeMounts.map(({ name }) => name).toSorted(),
+    )
+  },
+)
+
 t.test('non-root takes all of it away', { skip: noKustomize }, async t => {
   const { usher, pod } = await buildWith(t, 'components/non-root')
   t.strictSame(usher.securityContext, {
@@ -220,6 +252,8 @@ t.test('non-root takes all of it away', { skip: noKustomize }, async t => {
     capabilities: { drop: ['ALL'] },
   })
   t.ok(usher.args.includes('--capture=listen'), 'what works without')
+  const { mode } = await settingsOf(usher, read(`${base}/config.yaml`))
+  t.equal(mode.mode, 'userspace', 'which no kernel mode is')
   t.ok(usher.args.includes('run'), 'beside its other arguments')
   t.strictSame(
     pod.volumes.filter(({ hostPath }) => hostPath !== undefined),

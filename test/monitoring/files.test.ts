@@ -2,8 +2,9 @@ import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { monitoringFiles } from '../../scripts/monitoring/files.ts'
 import { podMonitor } from '../../scripts/monitoring/objects.ts'
-import { allAlerts } from '../../scripts/monitoring/rule-groups.ts'
-import { build, noKustomize, readObjects, top } from '../support/deploy.ts'
+import { allAlerts, runbookUrl } from '../../scripts/monitoring/rule-groups.ts'
+import { anchorsOf } from '../support/anchors.ts'
+import { build, noKustomize, parseYaml, readObjects, top } from '../support/deploy.ts'
 
 const read = (path: string): string => readFileSync(`${top}${path}`, 'utf8')
 
@@ -43,5 +44,32 @@ t.test('each alert has its heading in the page, and is what it says', async t =>
       name,
       pending === undefined ? `${severity}, at once.` : `${severity}, after ${pending}.`,
     ]),
+  )
+})
+
+t.test('the runbook of each alert is a heading that is there', async t => {
+  const [{ groups }] = parseYaml(read('deploy/monitoring/rules.yaml'), 'rules') as [
+    { groups: { rules: { alert?: string; annotations?: { runbook_url: string } }[] }[] },
+  ]
+  const rules = groups.flatMap(group => group.rules).filter(({ alert }) => alert)
+  t.equal(rules.length, allAlerts.length)
+  for (const { alert = '', annotations } of rules) {
+    const [, page = '', anchor = ''] =
+      /(docs\/\S+\.md)#(.+)$/.exec(annotations?.runbook_url ?? '') ?? []
+    t.ok(anchorsOf(read(page)).has(anchor), `${alert}: ${annotations?.runbook_url}`)
+  }
+})
+
+t.test('it is at the public address of the repository, once there is one', async t => {
+  const { repository } = JSON.parse(read('package.json')) as {
+    repository?: { url: string }
+  }
+  const urls = read('deploy/monitoring/rules.yaml').match(/(?<=runbook_url: ).*/g) ?? []
+  const isAbsolute = (url: string): boolean => url.startsWith('https://')
+  t.equal(urls.every(isAbsolute), repository !== undefined)
+  const example = { url: 'git+https://git.example/name/usher.git' }
+  t.equal(
+    runbookUrl('UsherDown', example),
+    'https://git.example/name/usher/blob/main/docs/troubleshooting.md#usherdown',
   )
 })

@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import type { Test } from 'tap'
 import { parseAllDocuments } from 'yaml'
+import { runSettings } from '../../src/config/run-settings.ts'
 
 /** The top of the repository, with a slash at its end. */
 export const top = fileURLToPath(new URL('../../', import.meta.url))
@@ -123,6 +124,20 @@ export const buildWith = async (t: Test, component: string): Promise<Built> => {
   })
   return (await build(directory)).all
 }
+
+/** What Usher makes of the arguments of the container and the file that it has for --config. */
+export const settingsOf = ({ args: [command, ...flags] }: Container, config: string) => {
+  if (command !== 'run') throw new Error(`it runs ${command}`)
+  // Kubernetes puts it in.
+  const words = flags.map(flag => flag.replace('$(NODE_NAME)', 'node'))
+  return runSettings(words, async () => config)
+}
+
+/** What `usher run` does when it is told nothing. */
+export const plainSettings = () =>
+  runSettings([], async path => {
+    throw new Error(`no file is named, and ${path} is read`)
+  })
 
 /** The objects of a build. */
 export class Built {

@@ -47,8 +47,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- splitList ":" . | last -}}
 {{- end -}}
 
-{{/* Of pods of the cleanup. */}}
-{{- define "usher.cleanupResources" -}}
+{{/* Of pods of the cleanup and of the test. */}}
+{{- define "usher.shortResources" -}}
 requests:
   cpu: 100m
   memory: 64Mi
