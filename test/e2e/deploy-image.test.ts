@@ -64,7 +64,7 @@ t.test('both have it in their PATH, as `usher`', async t => {
   const { bin } = JSON.parse(read('package.json')) as { bin: { usher: string } }
   const main = `/usher/${bin.usher}`
   // Without env a first line names Node where it is; deploy-image-files.test.ts runs it.
-  const [build = ''] = saidBy(stageNamed('build'), 'RUN').filter(line =>
+  const build = saidBy(stageNamed('build'), 'RUN').find(line =>
     line.includes('npm run build'),
   )
   t.match(build, `printf '#!/nodejs/bin/node\\nimport("${main}")\\n' >bin/usher`)
