@@ -12,6 +12,7 @@ import {
   type Cooldown,
   enoughDownMs,
   listedAnew,
+  noRecovery,
   type Recovery,
   recoveryAfterFailure,
   recoveryAfterSuccess,
@@ -44,8 +45,11 @@ export class Balancer<E extends Balanced> {
   readonly #random: () => number
   #by: BalanceBy = 'round-robin'
   #slowStartMs = 0
-  /** By key, when a check or the source took one off the list; with slow start alone, for as long as it matters. */
-  #leftAt: Map<string, number> | undefined
+  /**
+   * By key, those that a check or the source took off the list, as they were; with slow start alone, for
+   * as long as it matters.
+   */
+  #left: Map<string, { readonly at: number; readonly recovery: Recovery }> | undefined
   /** When the first of the endpoints came. */
   #startedAt = -Infinity
   #era = 0
@@ -142,14 +146,20 @@ export class Balancer<E extends Balanced> {
     const now = this.#clock.now()
     if (this.size === 0) this.#startedAt = now
     const listed = new Set(list.map(({ key }) => key))
-    const left = (this.#leftAt ??= new Map())
-    for (const { key } of this.endpoints) if (!listed.has(key)) left.set(key, now)
-    for (const [key, at] of left) if (now - at >= enoughDownMs) left.delete(key)
+    const left = (this.#left ??= new Map())
+    for (const { key, recovery } of this.endpoints)
+      if (!listed.has(key))
+        left.set(key, { at: now, recovery: recovery?.read() ?? noRecovery })
+    for (const [key, { at }] of left) if (now - at >= enoughDownMs) left.delete(key)
     // The first checks, and names, are not answered in one moment.
     const isStart = now - this.#startedAt < enoughDownMs
     for (const { key, recovery } of list) {
-      if (this.has(key) || left.delete(key) || isStart) continue
-      recovery?.change(() => listedAnew(now))
+      if (this.has(key)) continue
+      const before = left.get(key)?.recovery
+      left.delete(key)
+      // It goes on where it was.
+      if (before !== undefined) recovery?.change(() => before)
+      else if (!isStart) recovery?.change(() => listedAnew(now))
     }
   }
 

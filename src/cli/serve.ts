@@ -5,6 +5,7 @@ import { noticesTo } from '../observe/notify-socket.ts'
 import { ServiceManager, watchdogMs } from '../observe/service-manager.ts'
 import type { ProxyDeps, RunningProxy } from '../proxy/options.ts'
 import { startProxy } from '../proxy/start-proxy.ts'
+import type { Source } from '../source/source.ts'
 import { systemClock } from '../util/clock.ts'
 import { type Stop, stopOnSignals } from './stop.ts'
 import { count } from './io.ts'
@@ -63,13 +64,14 @@ export const serve = async (
     if (proxy !== undefined) void manager.whileReloading(proxy.reload())
   })
   try {
-    const quit = (): void => void stop.ask('POST /quitquitquit')
-    const starting = startProxy({ ...deps, log, ...(pod?.quitByHttp && { quit }) })
-    // What is read first may be long in coming, and a signal must not wait for it.
-    const isAsked = stop.requested.then(() => true)
-    if (await Promise.race([starting.then(() => false), isAsked]))
+    await prepare(deps.source, log, stop)
+    if (stop.reason !== undefined) {
       await deps.source.close()
-    proxy = await starting
+      log.info({ reason: stop.reason.reason, starting: 'the first state' }, 'stopped')
+      return stop.reason.code
+    }
+    const quit = (): void => void stop.ask('POST /quitquitquit')
+    proxy = await startProxy({ ...deps, log, ...(pod?.quitByHttp && { quit }) })
   } catch (error) {
     // A signal to the whole group, or from systemd to all of the unit, also ends what is being
     // started, before it handles signals; that may be seen before the signal is.
@@ -103,6 +105,20 @@ export const serve = async (
     endWatch()
     await proxy.close()
     await manager.close()
+  }
+}
+
+/** Until what the source has is read, or a signal came: nothing has begun yet that is to end in order. */
+const prepare = async (source: Source, log: Log, stop: Stop): Promise<void> => {
+  if (source.prepare === undefined) return
+  const timer = systemClock.setTimeout(
+    () => log.warn({ source: source.status().name }, 'still reading the first state'),
+    notReadyMs,
+  )
+  try {
+    await Promise.race([source.prepare(), stop.requested])
+  } finally {
+    systemClock.clearTimeout(timer)
   }
 }
 

@@ -392,7 +392,10 @@ export const commandNames: readonly Command[] = Object.keys(commands).filter(isC
 export const exitCodes: readonly (readonly [code: string, meaning: string])[] = [
   ['0', 'the command succeeded, or a proxy ended because it was told to'],
   ['1', 'the command failed or found a problem; the reason is on standard error'],
-  ['2', 'usage error'],
+  [
+    '2',
+    'usage error, or a configuration, kubeconfig, manifest or route that cannot be used',
+  ],
   [
     '3',
     'no Usher answered: none is running there, it does not listen, or you lack permission',

@@ -42,6 +42,7 @@ export class HybridMode implements Mode {
   readonly #relayed: RelayedServices
   readonly #steered = new SteeredPorts()
   #relay: Mode | undefined
+  #starting: Promise<Mode> | undefined
   /** All of the last sync. */
   #all: readonly Snapshot[] = []
   /** What clients are led to the relay for. */
@@ -85,7 +86,7 @@ export class HybridMode implements Mode {
       if (relayed.every(isEmpty)) return this.#deps.kernel.sync(snapshots)
       // First, as it is then this process's turn to write rules; and where the relay does not start.
       await this.#deps.kernel.sync(snapshots)
-      relay = await this.#start()
+      relay = await (this.#starting = this.#start())
     }
     if (this.#leaves(snapshots, relayed)) {
       // Where the kernel does not take them now they stay until it does.
@@ -138,7 +139,7 @@ export class HybridMode implements Mode {
       return (await this.#relay?.drain(ms)) ?? { reset: 0 }
     } finally {
       // What guards the relay has the name that the next process gives its own. `close` rejects with it.
-      await this.#closeRelay()?.catch(() => {})
+      await this.#closeRelay().catch(() => {})
       // Then it is the next process's turn, which takes out what open connections go by.
       await this.#deps.kernel.drain(ms)
     }
@@ -169,8 +170,15 @@ export class HybridMode implements Mode {
     ])
   }
 
-  #closeRelay(): Promise<void> | undefined {
-    return (this.#closed ??= this.#relay?.close())
+  #closeRelay(): Promise<void> {
+    return (this.#closed ??= this.#closeRelayNow())
+  }
+
+  async #closeRelayNow(): Promise<void> {
+    // One that starts closes itself.
+    const started = this.#starting?.catch(() => {})
+    await Promise.race([started, this.#deps.sleep(patienceMs)])
+    await this.#relay?.close()
   }
 
   async #start(): Promise<Mode> {

@@ -333,7 +333,7 @@ export const checkTable: readonly Metric<CheckReadings>[] = [
 export const stateTable: Table<readonly PortState[]> = [
   gauge(
     'usher_service_state',
-    'Always 1; the label is the state of the ServicePort now: ok, degraded (an endpoint is down or cooling down), failing (clients fail now), down (no endpoint is up), no endpoints (or none for this node), paused, draining.',
+    'Always 1; the label is the state of the ServicePort now: ok, degraded (an endpoint is down or cooling down, or clients on this node are not served by policy Local), failing (clients fail now), down (no endpoint is up), no endpoints (or none for this node), paused, draining.',
     states =>
       states.map(({ servicePort: { name, protocol, family }, state }): Sample => [
         [name, protocol, family, state],

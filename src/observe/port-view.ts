@@ -258,7 +258,7 @@ const stateOf = (view: PortParts, condition: EndpointsCondition): Reasoned => {
 }
 
 const droppedHere =
-  'clients on this node get no answer: no local endpoints (internalTrafficPolicy: Local)'
+  'clients on this node are not served: no local endpoints (internalTrafficPolicy: Local)'
 
 const failedBind = ({ listener }: PortParts): string | undefined => {
   for (const bind of listener?.binds ?? [])

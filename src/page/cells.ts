@@ -30,8 +30,7 @@ const fillCell = (
   if (cell.firstChild === null) cell.append(...partsOf(isName))
   const cut = Math.max(endOfName, text.length - endOfName)
   const texts = isName ? [text.slice(0, cut), text.slice(cut), more] : [text, more]
-  const parts = isName ? (cell.firstChild as Element).children : cell.childNodes
-  for (const [i, part] of [...parts].entries()) setText(part, texts[i] ?? '')
+  for (const [i, part] of cell.childNodes.entries()) setText(part, texts[i] ?? '')
   // What may be cut off.
   setAttribute(
     cell,
@@ -41,7 +40,7 @@ const fillCell = (
 }
 
 const partsOf = (isName: boolean): readonly (Node | string)[] =>
-  isName ? [el('div', {}, el('span'), el('span'), el('small'))] : ['', el('small')]
+  isName ? [el('span'), el('span'), el('small')] : ['', el('small')]
 
 /** A small table whose rows are filled again and again. */
 export interface SmallTable<T> {

@@ -202,7 +202,10 @@ const pastCell = (): PastCell => {
 
 const pathOf = (values: readonly number[], most: number): string =>
   values
-    .map((value, i) => `${i === 0 ? 'M' : 'L'}${i} ${lineHeight(value / most)}`)
+    .map((value, i) => {
+      const x = pastSteps - values.length + i
+      return `${i === 0 ? 'M' : 'L'}${x} ${lineHeight(value / most)}`
+    })
     .join('')
 
 const lineHeight = (part: number): string => (height - 1 - part * (height - 2)).toFixed(1)

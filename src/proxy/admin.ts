@@ -111,7 +111,8 @@ export const createAdmin = (deps: AdminDeps): Admin => {
   const metrics = metricsOf(deps, probes, statusWith)
   const { clock, log } = deps
   const recent = new RecentRates({ stats: () => relayStats(traffic), clock, log })
-  void recent.run()
+  // Of who can open the page.
+  if (deps.options.metricsBindAddress !== undefined) void recent.run()
   const viewers = new Viewers({ status, recent, clock, log })
   /** Of one ServicePort, which may be open on a page, what the page was told last. */
   const pages = async (query: StatusQuery): Promise<readonly Buffer[]> =>

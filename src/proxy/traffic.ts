@@ -153,7 +153,7 @@ const withRelay = (
       failed: err =>
         log.error(
           { err },
-          'Services that the relay served could not be handed over to the kernel: their new clients wait until another mode or the next start serves them',
+          'Services that the relay served could not be handed over to the kernel: their new clients are not served until another mode or the next start serves them',
         ),
     })
   },

@@ -86,6 +86,23 @@ t.test('one that a check had out for a moment has its share at once', async t =>
   t.ok(Math.abs(shareOfB() - 0.1 / 1.1) < 0.01, 'and not after long')
 })
 
+t.test(
+  'one that a check had out in the middle of its slow start goes on with it',
+  async t => {
+    const { clock, balancer, a, shareOfB } = setUp()
+    clock.time += 60_000
+    balancer.setEndpoints([a])
+    clock.time += 10_000
+    balancer.setEndpoints([a, target('b')])
+    clock.time += 2000
+    balancer.setEndpoints([a])
+    clock.time += 1000
+    // Its place is another one's by then: of its own nothing is known there.
+    balancer.setEndpoints([a, target('b')])
+    t.ok(Math.abs(shareOfB(300) - 0.15 / 1.15) < 0.02, `${shareOfB(300)}`)
+  },
+)
+
 t.test('at the start checks find one after the other: none is new by that', async t => {
   const { clock, balancer, a, b, shareOfB } = setUp()
   balancer.setEndpoints([])

@@ -3,6 +3,7 @@ import t from 'tap'
 import { HybridMode, RelayedServices } from '../../src/mode/hybrid-mode.ts'
 import { proxyAddressOf } from '../../src/kernel/proxy-address.ts'
 import type { Mode } from '../../src/mode/mode.ts'
+import { Deferred } from '../../src/util/deferred.ts'
 import type { ServicePort, Snapshot } from '../../src/model/snapshot.ts'
 import type { Placement } from '../../src/capture/capture.ts'
 import { clusterIp, nodePort, servicePort } from '../support/service-ports.ts'
@@ -31,7 +32,7 @@ const namesOf = ({ key, steeredTo }: ServicePort): string =>
   `${key}${steeredTo === undefined ? '' : ' by the relay'}`
 
 /** A mode over two that write down what they are asked, and fail when told to. */
-const setUp = ({ localhostNodePorts = false } = {}) => {
+const setUp = ({ localhostNodePorts = false, started = Promise.resolve() } = {}) => {
   const calls: string[] = []
   const broken = new Set<string>()
   const hanging = new Set<string>()
@@ -66,11 +67,12 @@ const setUp = ({ localhostNodePorts = false } = {}) => {
     startRelay: async () => {
       calls.push('start')
       fail('start')
+      await started
       return fake('relay', 'userspace')
     },
     sleep: async ms => {
       if (ms < 3000) calls.push('rests')
-      // That an end waits for what it hands over.
+      // That an end waits for what it hands over, and for a relay that starts.
       else if (hanging.size === 0) await new Promise(() => {})
       else await setTimeout(10)
     },
@@ -211,6 +213,27 @@ t.test('where the relay fails the kernel serves all of them', async t => {
   calls.length = 0
   await mode.drain(1)
   t.strictSame(calls, [all, 'failed: no kernel', ...drained])
+})
+
+t.test('an end waits for a relay that starts, which ends at once', async t => {
+  const { promise: started, resolve } = new Deferred<void>()
+  const { mode, sync, calls } = setUp({ started })
+  const synced = sync(plain, db)
+  await setImmediate()
+  const ended = mode.drain(1)
+  await setTimeout(10)
+  t.strictSame(calls, [all, 'start'], 'it is this process’s turn yet')
+  resolve()
+  await ended
+  await synced
+  t.strictSame(calls, [
+    all,
+    'start',
+    'relay closes',
+    'rejects: the mode has ended',
+    'kernel drains',
+    'kernel has drained',
+  ])
 })
 
 t.test('an end waits for what it hands over, and not for ever', async t => {

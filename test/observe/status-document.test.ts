@@ -481,7 +481,7 @@ t.test('a ServicePort has one state, and the reason for it', async t => {
       { ...served, internal: drop, external: forward(one, two) },
       {},
       'degraded',
-      'clients on this node get no answer: no local endpoints (internalTrafficPolicy: Local)',
+      'clients on this node are not served: no local endpoints (internalTrafficPolicy: Local)',
       2,
     ],
     [

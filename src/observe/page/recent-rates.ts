@@ -31,6 +31,9 @@ export class RecentRates {
   /** As of the last look. */
   readonly #listeners = new Map<string, ListenerStats>()
   #lookedAt: number | undefined
+  /** Steps so far, and until when they are: a look may come in the middle of one. */
+  #steps = 0
+  #stepsUntil = 0
   readonly #pasts = new Map<string, Past>()
   #texts: ReadonlyMap<string, string> | undefined
 
@@ -61,7 +64,11 @@ export class RecentRates {
   /** JSON by the listener's id; the same map until there is a new step. */
   get texts(): ReadonlyMap<string, string> {
     return (this.#texts ??= new Map(
-      Array.from(this.#pasts, ([id, past]) => [id, textOf(past)]),
+      // Of the time before the start nothing is known.
+      Array.from(this.#pasts, ([id, past]) => [
+        id,
+        textOf(past.subarray(-2 * this.#steps)),
+      ]),
     ))
   }
 
@@ -70,31 +77,40 @@ export class RecentRates {
     const { listeners = [] } = (await stats()) ?? {}
     const now = clock.now()
     const seconds = (now - (this.#lookedAt ?? now)) / 1000
+    const steps = this.#stepsTo(now)
     this.#lookedAt = now
     const known = this.#listeners
     let seen = 0
-    const steps = Math.min(
-      pastSteps,
-      Math.max(1, Math.round((seconds * 1000) / pastStepMs)),
-    )
     for (const past of this.#pasts.values())
-      past.copyWithin(0, 2 * steps).fill(0, -2 * steps)
+      past.copyWithin(0, 2 * steps).fill(0, past.length - 2 * steps)
     await forEachYielding(listeners, listener => {
-      if (!listener.wanted) return
       seen += 1
       const before = known.get(listener.id)
       if (before === listener) return
       known.set(listener.id, listener)
-      if (seconds > 0) this.#add(listener, before, { seconds, steps })
+      if (seconds > 0 && listener.wanted) this.#add(listener, before, { seconds, steps })
     })
     if (seen < known.size) {
-      const ids = new Set(Array.from(listeners, ({ id, wanted }) => (wanted ? id : '')))
+      const ids = new Set(Array.from(listeners, ({ id }) => id))
       for (const id of known.keys()) if (!ids.has(id)) known.delete(id)
     }
     // Of a Service that the kernel carries, those of its node ports on loopback say too little.
     for (const [id, past] of this.#pasts)
       if (!known.has(id) || past.every(rate => rate === 0)) this.#pasts.delete(id)
     this.#texts = undefined
+  }
+
+  /** How many more there are. */
+  #stepsTo(now: number): number {
+    if (this.#lookedAt === undefined) {
+      this.#stepsUntil = now
+      return 0
+    }
+    const due = Math.max(1, Math.floor((now - this.#stepsUntil) / pastStepMs))
+    this.#stepsUntil += due * pastStepMs
+    const steps = Math.min(pastSteps, due)
+    this.#steps = Math.min(pastSteps, this.#steps + steps)
+    return steps
   }
 
   #add(
@@ -117,4 +133,4 @@ export class RecentRates {
 }
 
 const textOf = (past: Past): string =>
-  `[${Array.from(past, rate => Math.round(rate * 10) / 10).join(',')}]`
+  `[${Array.from(past, rate => Number(rate.toPrecision(3))).join(',')}]`

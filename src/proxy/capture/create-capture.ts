@@ -291,10 +291,15 @@ const rulesCapture = (
       void (await withOtherTables(deps, kind.name, 'remove', '', [family])),
     release: async keep => {
       if (!keep) await deps.setup?.undo()
+      // Where rules could not be changed they may lead there yet: without the address out of the node.
+      let stays = keep
       try {
         if (deps.isBesideKernelMode) await removeGuards(system.tools.run)
+      } catch (error) {
+        stays = true
+        throw error
       } finally {
-        await kept.release(keep)
+        await kept.release(stays)
       }
     },
     nodePortCidrs,

@@ -135,8 +135,9 @@ class ManifestSource implements Source {
       const vanished = this.#vanished(read.set)
       this.#error = summary(read.set.unreadable) || vanished
       const isUsable = this.#error === '' || (this.#synced && vanished === '')
-      if (isUsable || this.#untold?.isUsable !== true)
-        this.#untold = { set: read.set, isUsable }
+      // Of one that is told in its place this one's changes come with the next look.
+      if (!isUsable && this.#untold?.isUsable === true) this.#transient = true
+      else this.#untold = { set: read.set, isUsable }
       await this.#tell()
     } catch (error) {
       // Not the files' fault, but they have not been read.
@@ -200,8 +201,8 @@ class ManifestSource implements Source {
   async #look(): Promise<void> {
     const isAsked = this.#isAsked
     this.#isAsked = false
+    await this.#tell()
     if (isAsked || (await this.#hasChanged())) await this.#read()
-    else if (this.#untold !== undefined) await this.#tell()
     else if (this.#error === '') this.#lastGoodAt = Date.now()
   }
 

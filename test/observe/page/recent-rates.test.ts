@@ -64,7 +64,7 @@ t.test('new connections and failures of each step, a second', async t => {
   t.strictSame(of('IPv4 web').slice(-2), [2, 0], 'one that came since counts from 0')
   await step(() => [quiet, listener('IPv4 web', 35, { sC: 5, cD: 100 })])
   t.strictSame(of('IPv4 web').slice(-4), [2, 0, 5, 1], 'what clients end is no failure')
-  t.equal(of('IPv4 web').length, 2 * pastSteps)
+  t.equal(of('IPv4 web').length, 4, 'of two steps so far')
   await step(() => [quiet, listener('IPv4 web', 3)])
   t.strictSame(of('IPv4 web').slice(-2), [0, 0], 'a count that went back says nothing')
   const { texts } = rates
@@ -81,9 +81,45 @@ t.test(
       return [listener('IPv4 web', 5)]
     })
     await step(() => [listener('IPv4 web', 50)], 15_000)
-    t.strictSame(of('IPv4 web').slice(-8), [1, 0, 3, 0, 3, 0, 3, 0])
+    t.strictSame(of('IPv4 web').slice(-8), [0.99, 0, 3, 0, 3, 0, 3, 0])
   },
 )
+
+t.test('looks that come in the middle of a step lose no time', async t => {
+  const { step, of } = await begin(t)
+  let accepted = 0
+  // 7.2 s each: 24 steps are 120 s all the same.
+  for (let i = 0; i < 17; i++) {
+    accepted += 72
+    await step(() => [listener('IPv4 web', accepted)], 7200)
+  }
+  const past = of('IPv4 web')
+  t.equal(past.length, 2 * pastSteps)
+  t.ok(
+    past.every((rate, i) => rate === (i % 2 === 0 ? 10 : 0)),
+    past.join(' '),
+  )
+})
+
+t.test(
+  'one failure in a long pause is seen, and of before the start nothing is said',
+  async t => {
+    const { step, of } = await begin(t)
+    await step(() => [listener('IPv4 web', 0)])
+    await step(() => [listener('IPv4 web', 1, { sC: 1 })], 30_000)
+    const past = of('IPv4 web')
+    t.equal(past.length, 2 * 7)
+    t.strictSame(past.slice(-2), [0.0333, 0.0333])
+  },
+)
+
+t.test('one that comes back with what it had counted before is no spike', async t => {
+  const { step, of } = await begin(t)
+  await step(() => [listener('IPv4 web', 1e6)])
+  await step(() => [{ ...listener('IPv4 web', 1e6), wanted: false }])
+  await step(() => [listener('IPv4 web', 1e6 + 5)])
+  t.strictSame(of('IPv4 web').slice(-2), [1, 0])
+})
 
 t.test('two minutes, and then it is forgotten', async t => {
   const { step, of, rates } = await begin(t)
@@ -113,6 +149,6 @@ t.test(
     })
     t.match(warnings, [{ err: { message: 'no figures' } }])
     await step(() => [listener('IPv4 web', 5)])
-    t.equal(of('IPv4 web').length, 2 * pastSteps)
+    t.strictSame(of('IPv4 web').slice(-4), [0.5, 0, 0.5, 0], 'of the time since the last')
   },
 )
