@@ -1,5 +1,6 @@
 // A process of its own: long, and it mostly waits.
 import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -11,7 +12,7 @@ import { ask, dial, firstWord, namedBackend, namedEcho } from '../support/tcp-ba
 import { echoUdp } from '../support/udp-backend.ts'
 import { udpClient } from '../support/udp-client.ts'
 import { until } from '../support/until.ts'
-import { get, runUsher, startUsher } from '../support/usher.ts'
+import { get, launchUsher, runUsher, startUsher } from '../support/usher.ts'
 
 t.jobs = 4
 
@@ -278,6 +279,22 @@ t.test(
     t.match(absent.err, `${missing}: there is no such file or directory`)
   },
 )
+
+t.test('a signal while manifests are read begins nothing', async t => {
+  const many = Array.from({ length: 20_000 }, (_, i) =>
+    service(`web-${i}`, testHost, [{ name: 'p', port: 80 }]),
+  )
+  const file = await manifestFile(t, ...many)
+  const usher = launchUsher(t, 'run', file.path)
+  const { pid } = usher
+  await until('another process reads them', () =>
+    /\d/.test(readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8')),
+  )
+  usher.send('SIGTERM')
+  t.strictSame(await usher.exit, { code: 0, signal: null })
+  t.match(usher.records.at(-1), { msg: 'stopped', reason: 'SIGTERM' })
+  t.notMatch(JSON.stringify(usher.records), /Proxier|relay selected|draining/)
+})
 
 t.test(
   'check exits 0 for good manifests, 1 for bad ones, 2 for a wrong call',
