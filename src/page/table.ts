@@ -26,7 +26,7 @@ interface TableDeps {
   readonly open: (row: Row) => void
 }
 
-interface ShownRow {
+interface RenderedRow {
   readonly element: HTMLTableRowElement
   readonly past: PastCell
 }
@@ -39,7 +39,7 @@ export class ServiceTable {
   readonly #above = spacer()
   readonly #below = spacer()
   readonly #heads: ReadonlyMap<ServiceColumn, HTMLElement>
-  readonly #shown: ShownRow[] = []
+  readonly #shown: RenderedRow[] = []
   #state: TableState | undefined
 
   constructor(scroller: HTMLElement, { sort, open }: TableDeps) {
@@ -99,7 +99,7 @@ export class ServiceTable {
     this.#below.style.height = `${(rows.length - first - shown.length) * rowHeight}px`
     this.#resize(shown.length)
     for (const [i, row] of shown.entries())
-      this.#fill(this.#shown[i] as ShownRow, row, first + i)
+      this.#fill(this.#shown[i] as RenderedRow, row, first + i)
     const { active } = this.#state
     const isSeen = active !== undefined && shown.includes(active)
     setAttribute(this.element, 'aria-activedescendant', isSeen ? 'active-row' : '')
@@ -117,7 +117,7 @@ export class ServiceTable {
     }
   }
 
-  #fill({ element, past }: ShownRow, row: Row, at: number): void {
+  #fill({ element, past }: RenderedRow, row: Row, at: number): void {
     const { now, active, opened } = this.#state as TableState
     fillRow(element, columns, row, now)
     past.show(row.past)

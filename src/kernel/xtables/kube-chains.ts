@@ -142,4 +142,4 @@ export const kubeletSigns: readonly string[] = [
 ]
 
 /** All but those of one Service or endpoint, and those that only Usher has. */
-export const fixedChains: readonly string[] = [...entries, ...inner, ...kubeletSigns]
+export const fixedChainNames: readonly string[] = [...entries, ...inner, ...kubeletSigns]

@@ -1,7 +1,7 @@
 import { isUnsupported, ToolError } from '../run-tool.ts'
 import { type Backend, hasTable, isVerdict } from './backend.ts'
 import {
-  fixedChains,
+  fixedChainNames,
   kubeletDropChain,
   kubeletFirewall,
   type Owner,
@@ -50,7 +50,10 @@ const reached = async (
   jumps: readonly Jump[],
 ): Promise<readonly string[]> => {
   const found = new Set<string>()
-  let fresh: readonly string[] = [...fixedChains, ...jumps.map(({ target }) => target)]
+  let fresh: readonly string[] = [
+    ...fixedChainNames,
+    ...jumps.map(({ target }) => target),
+  ]
   while (fresh.length > 0) {
     const text = await shown(backend, name, fresh)
     for (const [, chain = ''] of text.matchAll(/^-N (\S+)/gm)) found.add(chain)
