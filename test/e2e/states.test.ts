@@ -74,27 +74,38 @@ const setUp = async (t: Test) => {
     return out === '' ? err : out
   }
   const port = (name: Name): number => ports.get(name) ?? 0
-  return { usher, command, port, drained: a }
+  return { usher, command, port, file, drained: a }
 }
 
-const pageStates = async (metrics: string): Promise<States> => {
+/** What the page is sent first. */
+const firstLook = async (metrics: string): Promise<string> => {
   const stop = new AbortController()
   const { body } = await fetch(`http://${metrics}/stream`, { signal: stop.signal })
-  const states: Record<string, unknown> = {}
   let text = ''
   for await (const piece of body ?? []) {
     text += Buffer.from(piece as Uint8Array).toString()
     if (text.includes('\nevent: tick\n')) break
   }
   stop.abort()
+  return text
+}
+
+const pageStates = async (metrics: string): Promise<States> => {
+  const states: Record<string, unknown> = {}
+  const text = await firstLook(metrics)
   for (const [, data = ''] of text.matchAll(/^event: rows\ndata: (.*)$/gm))
     for (const [, row] of JSON.parse(data) as Events['rows'])
       states[named(row.servicePort)] = row.state
   return states
 }
 
+const pageHead = async (metrics: string): Promise<unknown> => {
+  const text = await firstLook(metrics)
+  return JSON.parse(/^event: head\ndata: (.*)$/m.exec(text)?.[1] ?? '{}')
+}
+
 t.test('a Service has one state, and each view has the same word for it', async t => {
-  const { usher, command, port, drained } = await setUp(t)
+  const { usher, command, port, file, drained } = await setUp(t)
   await command('drain', drained.key, '--route', 'default/drained:p')
   await command('pause', 'default/paused:p')
   const waiting = [dial(t, port('all-down-hold')), dial(t, port('paused'))]
@@ -181,4 +192,19 @@ t.test('a Service has one state, and each view has the same word for it', async 
     const found = Array.from(body.matchAll(line), ([, name = '', state]) => [name, state])
     t.strictSame(Object.fromEntries(found), words)
   })
+
+  t.test(
+    'a source that cannot be read changes no state, and each view says so',
+    async t => {
+      await file.writeText('a: [')
+      const away = /the source can’t be read/
+      const status = async (): Promise<string> =>
+        (await runUsher('status', '--address', usher.metrics)).out
+      await until('it is known', async () => away.test(await status()))
+      t.match(await pageHead(usher.metrics), { source: { error: file.path } })
+      t.match(await get(usher.metrics, '/metrics'), { body: /^usher_source_ok 0$/m })
+      t.match(await command('get', 'services'), /^default /m)
+      t.strictSame(await states(), words)
+    },
+  )
 })
