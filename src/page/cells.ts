@@ -18,8 +18,9 @@ export const fillRow = <T>(
   }
 }
 
-/** Characters at the end of a name that are always seen: names of one application begin alike. */
+/** Characters at the end of a long name that are always seen: names of one application begin alike. */
 const endOfName = 12
+const longName = 24
 
 const fillCell = (
   cell: HTMLElement,
@@ -28,7 +29,7 @@ const fillCell = (
   isName: boolean,
 ): void => {
   if (cell.firstChild === null) cell.append(...partsOf(isName))
-  const cut = Math.max(endOfName, text.length - endOfName)
+  const cut = text.length > longName ? text.length - endOfName : text.length
   const texts = isName ? [text.slice(0, cut), text.slice(cut), more] : [text, more]
   for (const [i, part] of cell.childNodes.entries()) setText(part, texts[i] ?? '')
   // What may be cut off.
