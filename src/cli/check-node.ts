@@ -48,7 +48,7 @@ export const nodeReport = (
   const lines = tableLines(rows, colour)
   const iptables = modes.find(({ name }) => name === 'iptables')?.usable === true
   const empty = `default --proxy-mode on this node: ${iptables ? 'iptables' : 'userspace'}`
-  const taken = `--capture auto takes ${first} here, --relay auto ${relay.name}`
+  const taken = `in userspace mode --capture auto takes ${first}, --relay auto ${relay.name}`
   const warning = bridges === '' ? '' : `warning: ${bridges}\n`
   return `${lines.join('\n')}\n\n${empty}\n${taken}\n${processText(relay)}${warning}`
 }

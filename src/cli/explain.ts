@@ -86,7 +86,7 @@ export const wouldGet = (answer: Explained): readonly string[] => {
   if (capture === 'kernel') {
     const drawn = endpoints.filter(({ serves }) => serves).length
     const before = affinityMs > 0 ? ', or by affinity the one where it was before' : ''
-    return [`one of ${drawn}, as the kernel draws (${balance} mode)${before}`]
+    return [`one of ${drawn}, chosen by the kernel (${balance} mode)${before}`]
   }
   const groups = new Map<string, Pick[]>()
   for (const pick of picks) {
@@ -140,7 +140,7 @@ const endpointRow = (one: Endpoint, answer: Explained, now: number): Cells => {
 /** By the reason that an endpoint does not serve. */
 const reasons: Readonly<Record<string, (one: Endpoint, now: number) => string>> = {
   down: ({ check }) => `down by its check${check ? `: ${check}` : ''}`,
-  'not ready': ({ check }) => `not ready${check ? `: ${check}` : ''}`,
+  'not ready': ({ check }) => (check ? `down by its check: ${check}` : 'not ready'),
   'not on this node': ({ node }) =>
     `not on this node${node === '' ? '' : `, but on ${node}`}`,
   'hinted elsewhere': ({ zone }) =>

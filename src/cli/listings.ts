@@ -221,7 +221,10 @@ const endpoints: Table<'EndpointList', OwnedEndpoint> = {
     },
     { name: 'PROTOCOL+', read: one => one.port.protocol },
     { name: 'HOST+', read: one => one.endpoint.check?.host || '-' },
-    { name: 'CHECK+', read: one => one.endpoint.check?.why || '-' },
+    {
+      name: 'CHECK+',
+      read: ({ endpoint: { check } }) => (check === null ? '-' : check.why || 'up'),
+    },
   ],
 }
 

@@ -35,7 +35,7 @@ const carryOut = async <C extends Order, O>(
 ): Promise<number> => {
   if (controlSocket === '')
     throw new UsageError(
-      'no control socket given; give --control-socket PATH, as Usher was given it, or set USHER_CONTROL_SOCKET',
+      'no control socket given; give --control-socket PATH, the path that Usher was started with, or set USHER_CONTROL_SOCKET',
       command,
     )
   return exitCodeOf(command, io, async () => {

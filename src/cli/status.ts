@@ -37,12 +37,12 @@ import { aligned, columnWidths, styled, type Cells, type Cell } from './columns.
 
 /** `usher status`: 0 when Usher answered (healthy or not), 1 when nothing has a name that was given, 3 when it did not answer. */
 export const status = (
-  { address, json, service, all }: OptionsOf<'status'>,
+  { address, controlSocket, json, service, all }: OptionsOf<'status'>,
   io: Io,
   timeoutMs?: number,
 ): Promise<number> =>
   exitCodeOf('status', io, async () => {
-    const where = { controlSocket: '', address }
+    const where = { controlSocket, address }
     const names = service.map(name => bareName(name, 'services'))
     if (json) {
       const { document, raw } = await askStatus(where, timeoutMs)
@@ -291,8 +291,8 @@ const header = (document: Printed, now: number, colour: boolean): string[] => {
   const up = forPeople(now - Date.parse(document.startedAt))
   const read =
     source.lastGoodAt === undefined
-      ? 'no word from it yet'
-      : `last word ${forPeople(now - source.lastGoodAt)} ago`
+      ? 'not read yet'
+      : `last read ${forPeople(now - source.lastGoodAt)} ago`
   const rows: Cells[] = [
     [
       'usher',
@@ -481,7 +481,9 @@ const usage = (endpoint: EndpointRun): string | Cell => {
     .map(name => clientNames.get(name) ?? name)
     .join(' and ')
   const text = clients === 'all' ? state : `${state} for ${who}`
-  return coolingDown ? yellow(`${text}, cooling down after a failure`) : text
+  return coolingDown
+    ? yellow(`cooling down after a failure${text === 'ready' ? '' : `, ${text}`}`)
+    : text
 }
 
 /** What its check says, when there is something to say. */

@@ -72,7 +72,7 @@ export const commands = {
     usage: '[FILE...] [flags of run]',
     description:
       'Without files, tests every mode and capture on this node, reports whether each works and ' +
-      'why not, and changes nothing. With files, reads manifests as `usher run` would, or a file ' +
+      'why not, and leaves nothing behind but iptables’ empty tables. With files, reads manifests as `usher run` would, or a file ' +
       'of routes as `usher sidecar` would, and lists every problem with its file, document and ' +
       'field. Also validates the flags of `usher run` and its --config file; if the mode in that ' +
       'file does not work here, that is only a warning, because the file may be for another node. ' +
@@ -91,7 +91,7 @@ export const commands = {
     summary: 'Show what a running Usher is doing.',
     usage: '[SERVICE...] [flags]',
     description:
-      'Queries a running Usher at its metrics address for its Services, their VIPs (the addresses ' +
+      'Queries a running Usher for its Services, their VIPs (the addresses ' +
       'that clients dial), endpoints, connections and errors. With more than 20 ServicePorts, ' +
       'prints only those that are not ok, unless you name some. Exits 0 when Usher answers, ' +
       'whatever its state; 1 if a given name matches nothing; 3 with the reason when no Usher ' +

@@ -132,7 +132,7 @@ const describe = ({ vip, capture, binds, reason }: VipPlacement): string => {
   // Whether there are endpoints, or clients are refused, is no news of the VIP's.
   if (capture === 'kernel') return 'VIP is handled by the kernel'
   if (capture === 'local' || capture === 'listen')
-    return `${vip.kind === 'Route' ? 'route' : 'VIP'} is placed on its own address`
+    return `${vip.kind === 'Route' ? 'route' : 'VIP'} is listened on at its own address`
   const proxyPort = binds
     .map(({ address, port }) => joinHostPort(address, port))
     .join(', ')

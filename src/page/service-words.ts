@@ -81,7 +81,7 @@ export const headlineOf = (overall: Overall, ports: Iterable<Stated>): Headline 
   if (unhealthy.length > 0) found.push([3, `is not healthy: ${unhealthy.join('; ')}`])
   else if (draining) found.push([2, 'drains: it waits for open connections to end'])
   else found.push([0, 'runs'])
-  if (source.error !== '') found.push([2, 'the source can’t be read'])
+  if (source.error !== '') found.push([2, 'source error'])
   const bad = [...countStates(services)].filter(([state]) => serviceStates[state] > 0)
   bad.sort(([a], [b]) => serviceStates[b] - serviceStates[a] || (a < b ? -1 : 1))
   for (const [i, [state, number]] of bad.entries()) {

@@ -146,7 +146,7 @@ const ask = async (
   some: { service?: readonly string[]; all?: boolean } = {},
 ) => {
   const { io, printed } = keptIo()
-  const given = { address, json, service: [], all: false, ...some }
+  const given = { address, controlSocket: '', json, service: [], all: false, ...some }
   const code = await status(given, io, timeoutMs)
   return { code, ...printed }
 }
@@ -156,7 +156,7 @@ t.test('all that is known of a ServicePort stands in aligned lines', async t => 
     textOf(good),
     `usher    1.2.3, userspace, up 3h (since 2030-01-01T00:00:00.000Z)
 health   runs, 1 Service degraded
-source   manifests a.yaml, last word 12s ago
+source   manifests a.yaml, last read 12s ago
 capture  nftables (nft 1.0.6)
 relay    linux (2 workers; everything it needs works here)
 files    the relay holds 40 descriptors and may hold 1024
@@ -199,7 +199,7 @@ t.test('the headline says what is worst, and how bad it is', async t => {
   const { problems } = bad
   t.match(lineOf(['ok'], { problems }), `${yellow}runs, 1 problem`)
   const source = { ...good.source, error: 'away' }
-  t.match(lineOf(['ok'], { source }), `${yellow}runs, the source can’t be read`)
+  t.match(lineOf(['ok'], { source }), `${yellow}runs, source error`)
   t.match(lineOf(['paused'], { draining: true }), `${yellow}drains: `)
 })
 
@@ -214,7 +214,7 @@ t.test('an Usher with other words for states is shown without them', async t => 
 t.test('trouble is told with its reasons', async t => {
   const text = textOf(bad)
   for (const line of [
-    'health   is not healthy: 0.0.0.0:30080 could not be bound for 2m; the source is stale, the source can’t be read, 1 Service degraded, 1 problem',
+    'health   is not healthy: 0.0.0.0:30080 could not be bound for 2m; the source is stale, source error, 1 Service degraded, 1 problem',
     '         a.yaml: document 2: not YAML',
     '         no new connections are accepted until some are free',
     'ending   waiting for open connections to finish',
@@ -325,7 +325,7 @@ t.test('an endpoint says why it is not used, or by whom it is', async t => {
       { clients: 'external+node' },
       'ready for clients from outside and clients on this node',
     ],
-    [{ coolingDown: true }, 'ready, cooling down after a failure'],
+    [{ coolingDown: true }, 'cooling down after a failure'],
     [
       { ...unused, check: { ...isDown, since: null, why: '', host: '' } },
       'not checked yet, unused',
@@ -490,10 +490,10 @@ t.test('the document of an older Usher is understood', async t => {
   const { code, out } = await ask(address)
   t.equal(code, 0)
   t.equal(
-    out.replace(/, up .*\n/, '').replace(/last word .*\n/, ''),
+    out.replace(/, up .*\n/, '').replace(/last read .*\n/, ''),
     textOf({ ...good, relay: null, servicePorts: [{ ...web, state: undefined }] })
       .replace(/, up .*\n/, '')
-      .replace(/last word .*\n/, ''),
+      .replace(/last read .*\n/, ''),
   )
 })
 
@@ -665,7 +665,7 @@ t.test('an Usher that has not read its source yet can be shown', async t => {
   const address = await serve(t, (_, response) => response.end(document))
   const { code, out } = await ask(address)
   t.equal(code, 0)
-  t.match(out, 'source   manifests a.yaml, not synced, no word from it yet\n')
+  t.match(out, 'source   manifests a.yaml, not synced, not read yet\n')
 })
 
 t.test('when nothing answers it says where it asked and what decides that', async t => {

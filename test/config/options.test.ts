@@ -287,8 +287,8 @@ t.test('resolvers are addresses, with a port or DNS’s own', async t => {
   )
   t.match(refusal('run', '--resolver=10.0.0.1'), '--resolver is a flag of usher sidecar')
   t.match(
-    refusal('status', '--control-socket=/a'),
-    /is a flag of usher run, sidecar, .* close, get, top, tap or explain only/,
+    refusal('wait', '--control-socket=/a'),
+    /is a flag of usher run, sidecar, .* close, status, get, top, tap or explain only/,
   )
 })
 

@@ -197,7 +197,7 @@ t.test('a Service has one state, and each view has the same word for it', async 
     'a source that cannot be read changes no state, and each view says so',
     async t => {
       await file.writeText('a: [')
-      const away = /the source can’t be read/
+      const away = /source error/
       const status = async (): Promise<string> =>
         (await runUsher('status', '--address', usher.metrics)).out
       await until('it is known', async () => away.test(await status()))

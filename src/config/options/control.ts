@@ -6,7 +6,7 @@ import { duration, integer } from '../types/quantities.ts'
 
 /** Commands that give a running Usher an order, and those that ask it. */
 const orderCommands = ['pause', 'resume', 'drain', 'undrain', 'weight', 'close'] as const
-const queryCommands = ['get', 'top', 'tap', 'explain'] as const
+const queryCommands = ['status', 'get', 'top', 'tap', 'explain'] as const
 
 const controlSocketHelp =
   'The control socket of the Usher to command: the path it was given as --control-socket.'

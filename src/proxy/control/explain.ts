@@ -9,6 +9,7 @@ import {
   isWildcard,
   splitHostPort,
   joinHostPort,
+  isLoopback,
 } from '../../util/ip.ts'
 import { canonicalUnix, isUnix, unixPeer, unixPlace } from '../../util/unix-address.ts'
 import { type ControlDeps, type Handler, Refusal } from './carry-out.ts'
@@ -29,6 +30,7 @@ import { isAmong, rangesOf } from '../../util/address-ranges.ts'
 import { addressWords } from '../../util/cidr.ts'
 import type { Placement, VipPlacement } from '../../capture/capture.ts'
 import { isOwnAddress } from '../../capture/local-addresses.ts'
+import type { Mode } from '../../mode/mode.ts'
 
 /** Which endpoint a client would get at an address, and why not another. Changes nothing. */
 export const explain: Handler<'explain'> = async (deps, request) => {
@@ -43,7 +45,7 @@ export const explain: Handler<'explain'> = async (deps, request) => {
   if (client.includes(':') !== dialled.address.includes(':'))
     throw bad(`${client} and ${dialled.address} are not of one IP family`)
   const protocol = request.protocol.toUpperCase() as Protocol
-  const vip = dialledVip(deps.mode.placements, dialled, protocol)
+  const vip = dialledVip(deps.mode, dialled, protocol)
   const { servicePort, placed } = vip
   const forClient = clientTarget(deps, vip, client)
   const [explanation, input] = await Promise.all([
@@ -340,7 +342,7 @@ const mostNamed = 5
 
 /** What is at an address; an own address of a VIP goes before node ports. Throws a Refusal with what is near it. */
 const dialledVip = (
-  placements: readonly Placement[],
+  { name, placements }: Pick<Mode, 'name' | 'placements'>,
   dialled: AddressPort,
   protocol: Protocol,
 ): DialledVip => {
@@ -356,6 +358,17 @@ const dialledVip = (
     familyOf(vip.address) === familyOf(dialled.address) &&
     isOwnAddress(dialled.address)
   const found = ofProtocol.find(isAt) ?? ofProtocol.find(onAny)
+  // Rules of nftables do not see what is dialled on loopback; as kube-proxy's mode.
+  if (
+    found?.placed.capture === 'kernel' &&
+    name === 'nftables' &&
+    isLoopback(dialled.address)
+  )
+    throw new Refusal(
+      404,
+      'UNKNOWN_ADDRESS',
+      `nftables mode serves no node ports on loopback: dial an address of the node, or give --nftables-localhost-nodeports`,
+    )
   if (found !== undefined) return found
   const text = `${joinHostPort(dialled.address, dialled.port)} (${protocol})`
   const near = nearest(all, dialled)

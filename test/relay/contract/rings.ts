@@ -126,7 +126,7 @@ export const ringsContract = (
         fixtures.some(
           ({ records, stats }) =>
             records.some(({ cause }) => cause === 'PO') &&
-            stats().lastError.includes('goes round'),
+            stats().lastError.includes('it loops'),
         ),
       )
       const backend = await echoBackend(t, host)
