@@ -28,7 +28,7 @@ import { vipGroups } from '../../capture/vip-group.ts'
 import { NodeClientSet } from '../../relay/node-clients.ts'
 import { isAmong, rangesOf } from '../../util/address-ranges.ts'
 import { addressWords } from '../../util/cidr.ts'
-import type { Placement, VipPlacement } from '../../capture/capture.ts'
+import type { VipPlacement } from '../../capture/capture.ts'
 import { isOwnAddress } from '../../capture/local-addresses.ts'
 import type { Mode } from '../../mode/mode.ts'
 
