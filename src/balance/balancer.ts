@@ -157,8 +157,9 @@ export class Balancer<E extends Balanced> {
       if (this.has(key)) continue
       const before = left.get(key)?.recovery
       left.delete(key)
-      // It goes on where it was.
-      if (before !== undefined) recovery?.change(() => before)
+      // It goes on where it was; one that was down before is back.
+      if (before !== undefined)
+        recovery?.change(() => recoveryAfterSuccess(before, now) ?? before)
       else if (!isStart) recovery?.change(() => listedAnew(now))
     }
   }

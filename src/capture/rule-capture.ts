@@ -140,11 +140,14 @@ export class RuleCapture implements Capture {
     const { families, keepRules, release } = this.#deps
     families.stop()
     this.#keeper.stop()
+    // Rules that stay need what they lead to: without it clients' packets would leave the node.
+    let stay = true
     try {
       if (!keepRules)
         await Promise.all(Array.from(this.#proxiers.values(), each => each.remove()))
+      stay = keepRules
     } finally {
-      if (this.#isPrepared) await release(keepRules)
+      if (this.#isPrepared) await release(stay)
       this.#isPrepared = false
     }
   }

@@ -223,10 +223,14 @@ const endpoints: Table<'EndpointList', OwnedEndpoint> = {
     { name: 'HOST+', read: one => one.endpoint.check?.host || '-' },
     {
       name: 'CHECK+',
-      read: ({ endpoint: { check } }) => (check === null ? '-' : check.why || 'up'),
+      read: ({ endpoint: { check } }) => (check === null ? '-' : checkWord(check)),
     },
   ],
 }
+
+/** What the last check said; one that passed says nothing. */
+const checkWord = ({ up, since, why }: NonNullable<EndpointRun['check']>): string =>
+  why || (since === null ? 'not checked yet' : up ? 'up' : 'down')
 
 /** Where clients of a port come in. */
 interface OwnedVip {

@@ -48,13 +48,11 @@ const nameOf = (command: Command, flag: string, { positional, type }: Row): stri
     : `--${flag}`
 
 /** What a flag makes of its texts, or of its default. Throws BadValue. */
-const optionOf = (
-  row: Row,
-  command: Command,
-  texts: readonly string[] | undefined,
-): unknown => {
-  const { type, env = '' } = row
-  const byDefault = process.env[env] || defaultOf(row, command)
+const optionOf = (row: Row, command: Command, given: Given, flag: string): unknown => {
+  const { type, env = '', envUnless = '' } = row
+  const texts = given.get(flag)
+  const byVariable = given.has(envUnless) ? '' : process.env[env]
+  const byDefault = byVariable || defaultOf(row, command)
   const none = type.join !== undefined && byDefault === '' ? [] : [byDefault]
   return type.read(fieldValue(type, texts ?? none))
 }
@@ -105,7 +103,7 @@ export const readOptions = <C extends Command>(
         flag,
         row,
         named(command, nameOf(command, flag, row), () =>
-          optionOf(row, command, given.get(flag)),
+          optionOf(row, command, given, flag),
         ),
       ] as const,
   )

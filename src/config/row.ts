@@ -34,6 +34,8 @@ export interface Row {
   readonly defaultFor?: Partial<Readonly<Record<Command, string>>>
   /** A variable of the environment that has its value where it is not given. */
   readonly env?: string
+  /** A flag with which that variable does not count. */
+  readonly envUnless?: string
   /** What to show in place of a default that is empty. */
   readonly defaultText?: string
   /** Arguments without a flag are further values of this list. */

@@ -182,6 +182,7 @@ export class HybridMode implements Mode {
   }
 
   async #start(): Promise<Mode> {
+    if (this.#isEnding) throw new Error('the mode has ended')
     const relay = await this.#deps.startRelay()
     if (!this.#isEnding) return (this.#relay = relay)
     await relay.close()

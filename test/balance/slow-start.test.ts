@@ -103,6 +103,27 @@ t.test(
   },
 )
 
+t.test(
+  'one that had failed before a check had it out is back with its return',
+  async t => {
+    const { clock, balancer, a, b, shareOfB } = setUp()
+    clock.time += 60_000
+    balancer.failed(b, 1000)
+    balancer.setEndpoints([a])
+    clock.time += 1000
+    const again = target('b')
+    balancer.setEndpoints([a, again])
+    clock.time += 60_000
+    balancer.failed(again, 1000)
+    clock.time += 2000
+    balancer.served(again)
+    t.ok(
+      Math.abs(shareOfB() - 0.5) < 0.01,
+      'a failure of a moment later on is one of a moment',
+    )
+  },
+)
+
 t.test('at the start checks find one after the other: none is new by that', async t => {
   const { clock, balancer, a, b, shareOfB } = setUp()
   balancer.setEndpoints([])

@@ -69,7 +69,7 @@ t.test('a booted kernel', { skip: why !== '' && why, timeout }, async t => {
     t.match(out, /^capture +nftables +not usable +nft .*Protocol not supported/m)
     t.match(out, /^capture +iptables +not usable +iptables.*Protocol not supported/m)
     t.match(out, /^capture +local +usable/m)
-    t.match(out, '--capture auto takes local here')
+    t.match(out, 'in userspace mode --capture auto takes local')
   })
 
   await t.test('without netfilter is served by local, also for want of ipvs', async t => {

@@ -442,3 +442,17 @@ t.test('help is wanted wherever it stands before --', async t => {
   t.ok(wantsHelp(['-h']))
   t.notOk(wantsHelp(['--', '--help']))
 })
+
+t.test('the variable of the control socket does not count beside another address', t => {
+  const before = process.env['USHER_CONTROL_SOCKET']
+  process.env['USHER_CONTROL_SOCKET'] = '/run/usher.sock'
+  t.teardown(() => {
+    if (before === undefined) delete process.env['USHER_CONTROL_SOCKET']
+    else process.env['USHER_CONTROL_SOCKET'] = before
+  })
+  for (const command of ['status', 'top', 'tap'] as const) {
+    t.equal(parseOptions(command, []).controlSocket, '/run/usher.sock')
+    t.equal(parseOptions(command, ['--address=10.0.0.1:10249']).controlSocket, '')
+  }
+  t.end()
+})

@@ -6,8 +6,8 @@ import t, { type Test } from 'tap'
 import { tempDirectory } from '../support/net/temp-directory.ts'
 import { missingPrograms } from '../support/installed.ts'
 import { linuxRelaySkip } from '../support/linux-only.ts'
-import { manifestFile } from '../support/manifests.ts'
-import { freeTcpPort } from '../support/ports.ts'
+import { manifestFile, service } from '../support/manifests.ts'
+import { freeTcpPort, testHost } from '../support/ports.ts'
 import { ask } from '../support/tcp-backend.ts'
 import { until } from '../support/until.ts'
 import { get, launchUsherBy, runUsher, type Usher } from '../support/usher.ts'
@@ -185,7 +185,8 @@ const endings = {
 for (const [what, { signal, flag, said }] of Object.entries(endings))
   t.test(`${what}: Usher ends, and says why`, { skip: probeSkip }, async t => {
     const { before, starts } = await makeLauncher(t, diesInProbe(signal))
-    const file = await manifestFile(t)
+    const port = await freeTcpPort()
+    const file = await manifestFile(t, service('web', testHost, [{ name: 'p', port }]))
     const args = ['run', '--manifests', file.path, flag]
     const usher = launchUsherBy(t, before, ...args)
     t.strictSame(await usher.exit, { code: 1, signal: null })

@@ -6,7 +6,7 @@ import t, { type Test } from 'tap'
 import { processTree } from '../../bench/process/usage.ts'
 import { missingPrograms } from '../support/installed.ts'
 import { linuxRelaySkip } from '../support/linux-only.ts'
-import { manifestFile } from '../support/manifests.ts'
+import { manifestFile, service } from '../support/manifests.ts'
 import { freeTcpPort, testHost } from '../support/ports.ts'
 import { ask, namedBackend } from '../support/tcp-backend.ts'
 import { typescript } from '../support/typescript.ts'
@@ -236,7 +236,8 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const)
     `${signal} to all of the group, while the data plane starts, is an end in order`,
     { skip: skip || missingPrograms('setsid') },
     async t => {
-      const file = await manifestFile(t)
+      const port = await freeTcpPort()
+      const file = await manifestFile(t, service('web', testHost, [{ name: 'p', port }]))
       const usher = launchUsherBy(t, ['setsid'], 'run', '--manifests', file.path)
       const isDataPlane = (pid: number) =>
         commandOf(pid).at(-2)?.endsWith('/data-plane.js')

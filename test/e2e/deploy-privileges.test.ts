@@ -127,7 +127,7 @@ t.test('privileges', async t => {
     const rest = granted().filter(name => name !== '+net_admin')
     t.match(checkIn(...rest), /^capture +nftables +not usable .*not permitted/m)
     t.match(checkIn(...rest), /^mode +nftables +not usable .*not permitted/m)
-    t.match(checkIn(...rest), /--capture auto takes listen here/)
+    t.match(checkIn(...rest), /in userspace mode --capture auto takes listen/)
   })
 
   const noIptables = noRules() || missingPrograms('iptables')

@@ -171,6 +171,8 @@ t.test('a Service has one state, and each view has the same word for it', async 
     for (const name of names)
       t.match(out, new RegExp(`^default/${name}:p TCP IPv4 {2}${words[name]}(:|$)`, 'm'))
     t.match(out, 'tried all the same')
+    const bySocket = await command('status')
+    t.match(bySocket, /^health +runs, 2 Services down, 1 failing, /m)
   })
 
   t.test('usher explain', async t => {

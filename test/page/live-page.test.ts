@@ -227,7 +227,7 @@ t.test('the live page in a browser', { skip: noBrowser }, async t => {
 
   await t.test('shows rates, and a line of the last two minutes', async t => {
     await row(page, 'good').locator('td.new', { hasText: /[1-9]/ }).waitFor()
-    await row(page, 'good').locator('path.rate[d^="M"]').waitFor({ state: 'attached' })
+    await row(page, 'good').locator('path.rate[d*="L"]').waitFor({ state: 'attached' })
     t.match(
       await row(page, 'good').locator('td.past small').textContent(),
       /^\d[\d.]*\/s$/,

@@ -21,7 +21,8 @@ const setUp = async (
   if (!servicePort || !vip) throw new Error('there is no VIP')
   const binds = capture === 'none' ? [{ address: '0.0.0.0', port: 1 }] : []
   const vips = [{ vip, capture, binds, reason: '' }]
-  setting.mode.placements = [{ servicePort, listenerId: 'x', vips }]
+  const placements = [{ servicePort, listenerId: 'x', vips }] as const
+  setting.mode.placements = [...placements]
   const ask = async (): Promise<AnswerOf<'explain'>> => {
     const address = `${vip.address}:${vip.port}`
     const { body } = await order(setting.path, '/explain', {
@@ -30,7 +31,7 @@ const setUp = async (
     })
     return body as AnswerOf<'explain'>
   }
-  return { ...setting, ask }
+  return { ...setting, ask, placements }
 }
 
 const chances = ({ endpoints }: AnswerOf<'explain'>) =>
@@ -57,6 +58,34 @@ t.test('a chance is told where the kernel draws evenly', async t => {
   t.not(answer.affinityMs, 0)
   t.strictSame(chances(answer), [null, null])
   t.match(wouldGet(answer), [/one of 2, .*where it was before/])
+})
+
+t.test('a node port on loopback is served where a rule leads on from there', async t => {
+  const { mode, options, path, placements } = await setUp(t)
+  const [placed] = placements
+  const wild = { kind: 'NodePort', address: '0.0.0.0', port: 30_080 } as const
+  const vips = [{ vip: wild, capture: 'kernel', binds: [], reason: '' }] as const
+  mode.placements = [{ ...placed, vips }]
+  const at = async (address: string) =>
+    (await order(path, '/explain', { client: '127.0.0.1', address })).status
+  const kernelOf = (localhostNodePorts: boolean) =>
+    ({
+      localhostNodePorts,
+      nftables: { localhostNodePorts },
+      ipvs: { scheduler: '' },
+    }) as NonNullable<typeof options.kernel>
+  for (const [name, localhostNodePorts, status] of [
+    ['iptables', true, 200],
+    ['iptables', false, 404],
+    ['nftables', false, 404],
+    // There the relay has 127.0.0.1, and no other.
+    ['nftables', true, 404],
+    ['ipvs', true, 404],
+  ] as const) {
+    mode.name = name
+    options.kernel = kernelOf(localhostNodePorts)
+    t.equal(await at('127.0.0.5:30080'), status, `${name} ${localhostNodePorts}`)
+  }
 })
 
 t.test('where no worker answers, nothing is said of its endpoints', async t => {

@@ -208,6 +208,8 @@ export const control = group('What', node, {
     commands: ['run', 'sidecar', 'check', ...orderCommands, ...queryCommands],
     type: socketPath,
     env: 'USHER_CONTROL_SOCKET',
+    // Else a variable that was set for orders would have another Usher asked than the one given.
+    envUnless: 'address',
     defaultText: '$USHER_CONTROL_SOCKET',
     helpFor: {
       ...Object.fromEntries(orderCommands.map(command => [command, controlSocketHelp])),

@@ -12,6 +12,7 @@ import {
   isLoopback,
 } from '../../util/ip.ts'
 import { canonicalUnix, isUnix, unixPeer, unixPlace } from '../../util/unix-address.ts'
+import { onLoopback } from '../cluster-facts.ts'
 import { type ControlDeps, type Handler, Refusal } from './carry-out.ts'
 import { shortName } from './named-service-ports.ts'
 import { schedulerOf } from '../../kernel/ipvs/ipvs-deps.ts'
@@ -28,9 +29,8 @@ import { vipGroups } from '../../capture/vip-group.ts'
 import { NodeClientSet } from '../../relay/node-clients.ts'
 import { isAmong, rangesOf } from '../../util/address-ranges.ts'
 import { addressWords } from '../../util/cidr.ts'
-import type { VipPlacement } from '../../capture/capture.ts'
+import type { Placement, VipPlacement } from '../../capture/capture.ts'
 import { isOwnAddress } from '../../capture/local-addresses.ts'
-import type { Mode } from '../../mode/mode.ts'
 
 /** Which endpoint a client would get at an address, and why not another. Changes nothing. */
 export const explain: Handler<'explain'> = async (deps, request) => {
@@ -45,7 +45,8 @@ export const explain: Handler<'explain'> = async (deps, request) => {
   if (client.includes(':') !== dialled.address.includes(':'))
     throw bad(`${client} and ${dialled.address} are not of one IP family`)
   const protocol = request.protocol.toUpperCase() as Protocol
-  const vip = dialledVip(deps.mode, dialled, protocol)
+  const vip = dialledVip(deps.mode.placements, dialled, protocol)
+  rejectUnserved(deps, vip, dialled)
   const { servicePort, placed } = vip
   const forClient = clientTarget(deps, vip, client)
   const [explanation, input] = await Promise.all([
@@ -342,7 +343,7 @@ const mostNamed = 5
 
 /** What is at an address; an own address of a VIP goes before node ports. Throws a Refusal with what is near it. */
 const dialledVip = (
-  { name, placements }: Pick<Mode, 'name' | 'placements'>,
+  placements: readonly Placement[],
   dialled: AddressPort,
   protocol: Protocol,
 ): DialledVip => {
@@ -358,21 +359,31 @@ const dialledVip = (
     familyOf(vip.address) === familyOf(dialled.address) &&
     isOwnAddress(dialled.address)
   const found = ofProtocol.find(isAt) ?? ofProtocol.find(onAny)
-  // Rules of nftables do not see what is dialled on loopback; as kube-proxy's mode.
-  if (
-    found?.placed.capture === 'kernel' &&
-    name === 'nftables' &&
-    isLoopback(dialled.address)
-  )
-    throw new Refusal(
-      404,
-      'UNKNOWN_ADDRESS',
-      `nftables mode serves no node ports on loopback: dial an address of the node, or give --nftables-localhost-nodeports`,
-    )
   if (found !== undefined) return found
   const text = `${joinHostPort(dialled.address, dialled.port)} (${protocol})`
   const near = nearest(all, dialled)
   throw new Refusal(404, 'UNKNOWN_ADDRESS', `nothing is served at ${text}; ${near}`)
+}
+
+/**
+ * Throws a Refusal for a node port on loopback that no rule of the kernel's leads on. What the relay serves
+ * there has a placement of its own; processes of the node may be led by connect-time steering.
+ */
+const rejectUnserved = (
+  { mode: { name }, options, around }: ControlDeps,
+  { servicePort, placed: { vip, capture } }: DialledVip,
+  { address }: AddressPort,
+): void => {
+  if (capture !== 'kernel' || vip.kind !== 'NodePort' || !isLoopback(address)) return
+  const isLed =
+    name !== 'nftables' && onLoopback(name, options.kernel)(servicePort.family)
+  if (isLed || around.connectTime.inspectCommands(servicePort, vip).length > 0) return
+  const flag = name === 'ipvs' ? '' : `, or see --${name}-localhost-nodeports`
+  throw new Refusal(
+    404,
+    'UNKNOWN_ADDRESS',
+    `${name} mode serves no node ports at ${address}: dial an address of the node${flag}`,
+  )
 }
 
 const nearest = (all: readonly DialledVip[], { address, port }: AddressPort): string => {
