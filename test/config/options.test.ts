@@ -450,7 +450,7 @@ t.test('the variable of the control socket does not count beside another address
     if (before === undefined) delete process.env['USHER_CONTROL_SOCKET']
     else process.env['USHER_CONTROL_SOCKET'] = before
   })
-  for (const command of ['status', 'top', 'tap'] as const) {
+  for (const command of ['status', 'top'] as const) {
     t.equal(parseOptions(command, []).controlSocket, '/run/usher.sock')
     t.equal(parseOptions(command, ['--address=10.0.0.1:10249']).controlSocket, '')
   }
