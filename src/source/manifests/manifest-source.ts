@@ -77,8 +77,8 @@ class ManifestSource implements Source {
   async start(sink: SourceSink): Promise<void> {
     await this.prepare()
     this.#sink = sink
-    // One look may be under way.
-    while (this.#untold !== undefined && this.#poller.isOn) await this.#poller.now()
+    // A look that is under way may have begun before there was a sink.
+    while (!this.#synced && this.#poller.isOn) await this.#poller.now()
   }
 
   async #readFirst(): Promise<void> {

@@ -117,6 +117,22 @@ t.test(
   },
 )
 
+t.test('a start during a look ends when the first state is told', async t => {
+  const many = Array.from({ length: 3000 }, (_, at) => `${service(`a${at}`)}---\n`)
+  const clock = new FakeClock()
+  const f = fixture(t, { 'a.yaml': many.join('') }, { clock, pollMs: 2000 })
+  await f.source.prepare?.()
+  clock.advance(2000)
+  let syncedAtEnd: number | undefined
+  void f.start().finally(() => (syncedAtEnd = f.synced()))
+  await until('the start ends', () => {
+    clock.advance(50) // A file this new may be read again, and that waits for it to hold still.
+    return syncedAtEnd !== undefined
+  })
+  t.equal(syncedAtEnd, 1)
+  t.equal(f.services().length, 3000)
+})
+
 t.test('a close does not wait for the first read', async t => {
   const f = fixture(t, { 'a.yaml': service('a') })
   const prepared = f.source.prepare?.()
