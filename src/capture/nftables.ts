@@ -137,7 +137,7 @@ class NftablesSteering implements SteeringRules {
     const { proxier, guard } = this.#deps
     if (guard.stands || !isGuarded(snapshot, settings))
       return proxier.sync(snapshot, settings)
-    const replaces = await guard.isFound()
+    const [replaces] = await Promise.all([guard.isFound(), guard.prepare()])
     if (!replaces) await guard.write()
     const did = await proxier.sync(snapshot, settings)
     if (replaces) await guard.write()
@@ -235,14 +235,19 @@ class Guard {
     this.#isHeld = false
   }
 
-  /** In one transaction, in the place of what was there. Leaves `hold` as it is. */
-  async write(): Promise<void> {
+  /** Looks what this kernel has that it needs; `write` does it else. */
+  async prepare(): Promise<void> {
     // The socket that a packet will come to (nft_socket, Linux 5.9): not every kernel has it.
     this.#seesSockets ??= await knowsRule(
       this.#deps.run,
       this.#family,
       'socket wildcard 1 drop',
     )
+  }
+
+  /** In one transaction, in the place of what was there. Leaves `hold` as it is. */
+  async write(): Promise<void> {
+    await this.prepare()
     this.#isWanted = true
     await this.#installed.write(async () => {
       await this.#table.write([this.#text()], { isWhole: true })

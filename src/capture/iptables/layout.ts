@@ -28,12 +28,16 @@ const mostInChain = 512
 export class Layout {
   readonly lineRefs = new LineRefCounts()
   readonly #plans: Readonly<Record<GroupName, ChainPlan>>
-  readonly #rules = new Map<string, VipRule>()
+  readonly #rules: Map<string, VipRule>
   readonly #users = new Uses()
   #isOvergrown = false
 
-  private constructor(plans: Readonly<Record<GroupName, ChainPlan>>) {
+  private constructor(
+    plans: Readonly<Record<GroupName, ChainPlan>>,
+    rules: Map<string, VipRule>,
+  ) {
     this.#plans = plans
+    this.#rules = rules
   }
 
   static async of(
@@ -41,13 +45,20 @@ export class Layout {
     settings: FixedSettings,
     family: IpFamily,
   ): Promise<Layout> {
-    const layout = new Layout(await planned(rules))
-    layout.#declareAll(settings, family)
+    const trees = byGroup(() => new PrefixTree())
+    const byKey = new Map<string, VipRule>()
+    const entries: Entry[] = []
     await forEachYielding(rules, rule => {
-      if (layout.#rules.has(rule.key)) return
-      layout.#rules.set(rule.key, rule)
-      for (const entry of entriesOf(rule)) layout.#add(entry)
+      if (byKey.has(rule.key)) return
+      byKey.set(rule.key, rule)
+      for (const entry of entriesOf(rule)) {
+        trees[entry.group].insert(entry.key)
+        entries.push(entry)
+      }
     })
+    const layout = new Layout(byGroup(planOf(trees)), byKey)
+    layout.#declareAll(settings, family)
+    await forEachYielding(entries, entry => void layout.#add(entry))
     // However it came to be: it is as good as it gets.
     layout.#isOvergrown = false
     return layout
@@ -167,18 +178,12 @@ const move = (edit: Edit, from: Map<string, Edit>, to: Map<string, Edit>): void 
 const byGroup = <T>(make: (name: GroupName) => T): Readonly<Record<GroupName, T>> =>
   Object.fromEntries(groupNames.map(name => [name, make(name)])) as Record<GroupName, T>
 
-const planned = async (
-  rules: Iterable<VipRule>,
-): Promise<Readonly<Record<GroupName, ChainPlan>>> => {
-  const trees = byGroup(() => new PrefixTree())
-  await forEachYielding(rules, rule => {
-    for (const { group, key } of entriesOf(rule)) trees[group].insert(key)
-  })
-  return byGroup(name => {
+const planOf =
+  (trees: Readonly<Record<GroupName, PrefixTree>>) =>
+  (name: GroupName): ChainPlan => {
     const { root, letter } = groups[name]
     return trees[name].plan(root, number => partName(letter, number))
-  })
-}
+  }
 
 /** A chain that a longer one sends all packets to whose key begins with `prefix`. */
 interface Part {

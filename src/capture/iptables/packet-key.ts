@@ -45,11 +45,11 @@ const hex = (value: number, digits: number): string =>
   value.toString(16).padStart(digits, '0')
 
 const addressDigits = (address: string): string => {
-  if (!address.includes(':'))
-    return address
-      .split('.')
-      .map(part => hex(Number(part), 2))
-      .join('')
+  if (!address.includes(':')) {
+    let value = 0
+    for (const part of address.split('.')) value = value * 256 + Number(part)
+    return hex(value, 8)
+  }
   const words = parseCidr(`${address}/128`)?.words ?? []
   return words.map(word => hex(word, 8)).join('')
 }
