@@ -1,4 +1,4 @@
-import { aligned, columnWidths } from '../src/cli/columns.ts'
+import { aligned, columnWidths } from '../src/cli/text-table.ts'
 import { UsageError } from '../src/config/usage-error.ts'
 import type { Plan } from './measure.ts'
 import { scenarios } from './scenarios/all.ts'

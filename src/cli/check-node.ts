@@ -3,7 +3,7 @@ import type { RelayChoice } from '../relay/choose-relay.ts'
 import type { ChosenRelay } from '../relay/make-relay.ts'
 import { permissionAdvice } from '../kernel/permission-advice.ts'
 import { privilegesText } from '../relay/privileges.ts'
-import { type Cells, tableLines } from './columns.ts'
+import { type Cells, tableLines } from './text-table.ts'
 
 const needsNothing = { usable: true, detail: 'changes nothing on the host' }
 

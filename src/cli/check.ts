@@ -17,7 +17,7 @@ import { listFiles } from '../source/manifests/list-files.ts'
 import { type ManifestSet, FirstSight } from '../source/manifests/read-manifests.ts'
 import { readApart } from '../source/manifests/read-apart.ts'
 import { systemClock } from '../util/clock.ts'
-import { styled } from './columns.ts'
+import { styled } from './text-table.ts'
 import type { Style } from '../page/column.ts'
 import {
   type Lack,

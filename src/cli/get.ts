@@ -24,7 +24,7 @@ import {
   type Item,
 } from './listings.ts'
 import { type Io, printAll, count, visible } from './io.ts'
-import { aligned, type Cells, columnWidths } from './columns.ts'
+import { aligned, type Cells, columnWidths } from './text-table.ts'
 import { documentText, jsonText, yamlText } from './document-text.ts'
 import { systemClock, wait } from '../util/clock.ts'
 import { apiVersion } from './json-documents.ts'

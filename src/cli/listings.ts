@@ -20,7 +20,7 @@ import {
   severityStyle,
   withoutPort,
 } from '../page/service-words.ts'
-import { type Cells, headOf, rowOf } from './columns.ts'
+import { type Cells, headOf, rowOf } from './text-table.ts'
 import type { itemShapes, ItemOf } from './json-documents.ts'
 import { suggest } from '../util/suggest.ts'
 import { UsherError } from '../util/usher-error.ts'

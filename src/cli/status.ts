@@ -33,7 +33,7 @@ import {
   type StateCounts,
   triedAllTheSame,
 } from '../page/service-words.ts'
-import { aligned, columnWidths, styled, type Cells, type Cell } from './columns.ts'
+import { aligned, columnWidths, styled, type Cells, type Cell } from './text-table.ts'
 
 /** `usher status`: 0 when Usher answered (healthy or not), 1 when nothing has a name that was given, 3 when it did not answer. */
 export const status = (

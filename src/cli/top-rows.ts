@@ -13,7 +13,7 @@ import {
   ratesOf,
   routeName,
 } from '../page/service-words.ts'
-import { type Cells, headOf, rowOf } from './columns.ts'
+import { type Cells, headOf, rowOf } from './text-table.ts'
 import {
   endpointColumns,
   type OwnedEndpoint,
@@ -28,12 +28,12 @@ import { overallOf } from './status.ts'
 export type Sorting = OptionsOf<'top'>['sort']
 
 /** With its endpoints where those are shown. */
-type ShownPort = TopPort & Partial<Pick<PortEndpoints, 'endpoints'>>
+type ListedPort = TopPort & Partial<Pick<PortEndpoints, 'endpoints'>>
 
 /** Two snapshots, and how far they are apart. */
 export interface Snapshots {
-  readonly before: readonly ShownPort[]
-  readonly after: readonly ShownPort[]
+  readonly before: readonly ListedPort[]
+  readonly after: readonly ListedPort[]
   readonly seconds: number
 }
 
@@ -153,7 +153,7 @@ const ratedColumns: readonly Column<RatedEndpoint>[] = [
   { name: 'WEIGHT', isNumber: true, read: one => String(one.endpoint.weight) },
 ]
 
-const endpointsOf = ({ servicePort, protocol, endpoints = [] }: ShownPort) =>
+const endpointsOf = ({ servicePort, protocol, endpoints = [] }: ListedPort) =>
   ownedEndpoints({ servicePort, protocol, endpoints })
 
 const endpointKey = ({ name, port }: OwnedEndpoint): string =>

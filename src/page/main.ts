@@ -1,4 +1,4 @@
-import { sorted, type Sorting, usualSorting } from './columns.ts'
+import { sorted, type Sorting, usualSorting } from './service-columns.ts'
 import { byId, setText } from './dom.ts'
 import { count } from './format.ts'
 import { showHead, showProblems, showProcess } from './head.ts'

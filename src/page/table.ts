@@ -1,5 +1,10 @@
 import { fillRow } from './cells.ts'
-import { columns, type ServiceColumn, type Sorting, troubleOf } from './columns.ts'
+import {
+  columns,
+  type ServiceColumn,
+  type Sorting,
+  troubleOf,
+} from './service-columns.ts'
 import { el, setAttribute, setText } from './dom.ts'
 import { identity } from './service-words.ts'
 import type { Row } from './store.ts'

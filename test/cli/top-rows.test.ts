@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { Cell } from '../../src/cli/columns.ts'
+import type { Cell } from '../../src/cli/text-table.ts'
 import { endpointRows, serviceRows } from '../../src/cli/top-rows.ts'
 import type {
   EndpointStatus,

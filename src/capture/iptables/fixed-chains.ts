@@ -1,6 +1,6 @@
 import type { IpFamily } from '../../util/ip.ts'
-import type { Chain, TableName } from '../../kernel/xtables/wanted.ts'
-import { named, own } from '../../kernel/xtables/capture-names.ts'
+import { type Chain, newConnection, type TableName } from '../../kernel/xtables/wanted.ts'
+import { userspaceChains, own } from '../../kernel/xtables/capture-names.ts'
 import { hostBlock } from './packet-key.ts'
 
 /** What holds for all VIPs of a family. */
@@ -39,8 +39,6 @@ const chainOf =
 /** At the head of `own.begin`: everything that begins waits. */
 export const holdLine = '-j DROP'
 
-const begins = '-m conntrack --ctstate NEW'
-
 /** The chains whose rules don't depend on Services. */
 export const fixedChains = (
   settings: FixedSettings,
@@ -59,17 +57,17 @@ const natChains = (settings: TableSettings, family: IpFamily): readonly FixedCha
   const fromPods = (lines: readonly string[]): readonly string[] =>
     settings.podCidrs.flatMap(cidr => lines.map(line => `-s ${cidr} ${line}`))
   return [
-    chain(named.portalsContainer, [
+    chain(userspaceChains.portalsContainer, [
       `-j ${own.portals}`,
       ...fromPods([`-j ${own.ofNode}`]),
     ]),
-    chain(named.portalsHost, [`-j ${own.portals}`, `-j ${own.ofNode}`]),
-    chain(named.nodePortContainer, [
+    chain(userspaceChains.portalsHost, [`-j ${own.portals}`, `-j ${own.ofNode}`]),
+    chain(userspaceChains.nodePortContainer, [
       ...othersLoopback[family],
       ...nodePorts,
       ...fromPods(ofNode),
     ]),
-    chain(named.nodePortHost, [...nodePorts, ...ofNode]),
+    chain(userspaceChains.nodePortHost, [...nodePorts, ...ofNode]),
   ]
 }
 
@@ -90,22 +88,25 @@ const filterChains = (
   const proxy = hostBlock(settings.proxyAddress, family)
   const local = `-m addrtype --dst-type LOCAL -j ${own.refusedNodePorts}`
   return [
-    chain(named.nonLocal, [
+    chain(userspaceChains.nonLocal, [
       `-d ${proxy} -j ${own.input}`,
       ...settings.healthCheckPorts.map(port => `-p tcp -m tcp --dport ${port} -j ACCEPT`),
-      `${begins} -j ${own.refused}`,
-      ...onNodePortAddresses(settings, `${begins} ${local}`),
+      `${newConnection} -j ${own.refused}`,
+      ...onNodePortAddresses(settings, `${newConnection} ${local}`),
     ]),
     chain(own.input, [
       // No way in but by a VIP.
       '-m conntrack ! --ctstate DNAT -j DROP',
-      `${begins} -j ${own.begin}`,
+      `${newConnection} -j ${own.begin}`,
       ...(settings.seesSockets === true ? onlyOurs : []),
       // Before a host's own filter with a policy of DROP.
       '-j ACCEPT',
     ]),
     ...(settings.isHeld === true ? [chain(own.begin, [holdLine])] : []),
-    chain(own.output, [`-s ${proxy} -j ${own.silence}`, `${begins} -j ${own.refused}`]),
+    chain(own.output, [
+      `-s ${proxy} -j ${own.silence}`,
+      `${newConnection} -j ${own.refused}`,
+    ]),
     chain(own.silence, silence[family]),
     chain(own.reject, [
       '-p tcp -j REJECT --reject-with tcp-reset',
@@ -118,7 +119,10 @@ const filterChains = (
  * Usher's sockets are bound to the proxy address itself. After a crash others may have its
  * ports, on all addresses: those sockets the match leaves out (iptables-extensions(8)).
  */
-const onlyOurs: readonly string[] = [`${begins} -m socket -j ACCEPT`, `${begins} -j DROP`]
+const onlyOurs: readonly string[] = [
+  `${newConnection} -m socket -j ACCEPT`,
+  `${newConnection} -j DROP`,
+]
 
 /** Once for each block, or once for all addresses. */
 const onNodePortAddresses = (

@@ -26,7 +26,7 @@ import type { Edit, LineRefCounts } from './line-ref-counts.ts'
 import { type VipRule, vipRules } from './vip-rule.ts'
 import { Canary } from '../../kernel/keeper/canary.ts'
 import { Installed } from '../../kernel/keeper/installed.ts'
-import { jumps, named, own } from '../../kernel/xtables/capture-names.ts'
+import { jumps, userspaceChains, own } from '../../kernel/xtables/capture-names.ts'
 import { Unreadable, damageIn } from '../../kernel/xtables/damage.ts'
 import type { Problem, ServicePort, Snapshot } from '../../model/snapshot.ts'
 import { captureOwner } from '../../kernel/xtables/kube-chains.ts'
@@ -291,7 +291,7 @@ const damageOf = (
 /** Those that packets come to first; the parts of long ones are behind them. */
 const firstChains: Readonly<Record<TableName, readonly string[]>> = {
   filter: [
-    named.nonLocal,
+    userspaceChains.nonLocal,
     own.input,
     own.begin,
     own.output,
@@ -301,10 +301,10 @@ const firstChains: Readonly<Record<TableName, readonly string[]>> = {
     own.reject,
   ],
   nat: [
-    named.portalsContainer,
-    named.portalsHost,
-    named.nodePortContainer,
-    named.nodePortHost,
+    userspaceChains.portalsContainer,
+    userspaceChains.portalsHost,
+    userspaceChains.nodePortContainer,
+    userspaceChains.nodePortHost,
     own.portals,
     own.nodePorts,
     own.ofNode,

@@ -6,7 +6,7 @@ import type {
   Endpoint,
 } from '../../model/snapshot.ts'
 import type { KernelSettings } from '../proxier.ts'
-import { kubeletFirewall, named } from '../xtables/kube-chains.ts'
+import { kubeletFirewall, iptablesChains } from '../xtables/kube-chains.ts'
 import type { Chain, Jump, TableName } from '../xtables/wanted.ts'
 import { localnetRule, wantedJumps } from './jumps.ts'
 import {
@@ -72,7 +72,7 @@ export const assemble = (
     ? [{ name: kubeletFirewall, lines: [localnetRule] }]
     : []
   return {
-    mangle: [{ name: named.canary, lines: [] }],
+    mangle: [{ name: iptablesChains.canary, lines: [] }],
     filter: [...shared('filter'), healthCheckChain(snapshot), ...kubelets],
     nat: [...shared('nat'), ...services.flatMap(({ chains }) => chains)],
     jumps: wantedJumps(localnet),
@@ -118,10 +118,10 @@ const externalChain = (service: Service, { ifLocal }: Context): readonly Chain[]
   const spared = isLocal
     ? [
         ...ifLocal.map(match => `${about('pod traffic')} ${match} -j ${names.cluster}`),
-        `${about('masquerade LOCAL traffic')} ${fromHost} -j ${named.markMasq}`,
+        `${about('masquerade LOCAL traffic')} ${fromHost} -j ${iptablesChains.markMasq}`,
         `${about('route LOCAL traffic')} ${fromHost} -j ${names.cluster}`,
       ]
-    : [`${about('masquerade traffic')} -j ${named.markMasq}`]
+    : [`${about('masquerade traffic')} -j ${iptablesChains.markMasq}`]
   const rest = external.verdict === 'forward' ? [toPolicy] : []
   return [{ name: names.external, lines: [...spared, ...rest] }]
 }
@@ -134,7 +134,7 @@ const firewallChain = (service: Service): readonly Chain[] => {
   if (!service.hasFirewall) return []
   const { title, names, servicePort } = service
   const reason = comment(`${title} loadbalancer IP`)
-  const last = `other traffic to ${title} will be dropped by ${named.proxyFirewall}`
+  const last = `other traffic to ${title} will be dropped by ${iptablesChains.proxyFirewall}`
   const ranges = servicePort.sourceRanges ?? []
   const lines = ranges.map(range => `${reason} -s ${range} -j ${names.external}`)
   return [{ name: names.firewall, lines: [...lines, comment(last)] }]
@@ -302,7 +302,7 @@ const clusterIpMasquerade = (
   const clients = masquerade === '' ? '' : ` ${masquerade}`
   const reason = comment(`${service.title} cluster IP`)
   return service.vips.ClusterIP.map(
-    vip => `${reason} ${vipMatch(service, vip)}${clients} -j ${named.markMasq}`,
+    vip => `${reason} ${vipMatch(service, vip)}${clients} -j ${iptablesChains.markMasq}`,
   )
 }
 
@@ -336,7 +336,7 @@ const exitChain = (service: Service, exit: Exit, { isLarge }: Context): Chain =>
     name: exit.chain,
     lines: [
       // What comes back to its sender has to be answered through this node.
-      `${reason}-s ${exit.address} -j ${named.markMasq}`,
+      `${reason}-s ${exit.address} -j ${iptablesChains.markMasq}`,
       `${reason}${remember}${protocolMatch(service)} -j DNAT --to-destination ${exit.addressPort}`,
     ],
   }
@@ -355,11 +355,11 @@ export type PortalKind = (typeof portalKindNames)[number]
 export const portalKinds: Readonly<
   Record<PortalKind, { readonly table: TableName; readonly chain: string }>
 > = {
-  refused: { table: 'filter', chain: named.services },
-  refusedOutside: { table: 'filter', chain: named.externalServices },
-  firewall: { table: 'filter', chain: named.proxyFirewall },
-  portals: { table: 'nat', chain: named.services },
-  nodePorts: { table: 'nat', chain: named.nodePorts },
+  refused: { table: 'filter', chain: iptablesChains.services },
+  refusedOutside: { table: 'filter', chain: iptablesChains.externalServices },
+  firewall: { table: 'filter', chain: iptablesChains.proxyFirewall },
+  portals: { table: 'nat', chain: iptablesChains.services },
+  nodePorts: { table: 'nat', chain: iptablesChains.nodePorts },
 }
 
 /** With the lines of all ServicePorts, one after the other. */
@@ -382,7 +382,7 @@ const constantChains = (
   features: Features,
 ): readonly Chain[] => {
   // Empty; that it is gone shows that a table was emptied.
-  const canary: Chain = { name: named.canary, lines: [] }
+  const canary: Chain = { name: iptablesChains.canary, lines: [] }
   return table === 'filter'
     ? [canary, forwardChain(settings, features)]
     : [canary, ...masqueradeChains(settings, features)]
@@ -401,7 +401,7 @@ export const healthCheckChain = ({ healthChecks, servicePorts }: Snapshot): Chai
     const reason = comment(`${safe(each.name)} health check node port`)
     lines.push(`${reason} -m tcp -p tcp --dport ${check.port} -j ACCEPT`)
   }
-  return { name: named.nodePorts, lines }
+  return { name: iptablesChains.nodePorts, lines }
 }
 
 /** As kube-proxy writes it: `0x00004000`. */
@@ -420,7 +420,7 @@ const forwardChain = (settings: KernelSettings, features: Features): Chain => {
   const forward = comment('kubernetes forwarding rules')
   const known = comment('kubernetes forwarding conntrack rule')
   return {
-    name: named.forward,
+    name: iptablesChains.forward,
     lines: [
       ...(features.conntrackLiberal ? [] : [invalid]),
       `${forward} -m mark --mark ${mark}/${mark} -j ACCEPT`,
@@ -438,7 +438,7 @@ const masqueradeChains = (
   const reason = comment('kubernetes service traffic requiring SNAT')
   return [
     {
-      name: named.postrouting,
+      name: iptablesChains.postrouting,
       lines: [
         `-m mark ! --mark ${mark}/${mark} -j RETURN`,
         // A packet may come through the stack again, and is not masqueraded twice.
@@ -446,7 +446,7 @@ const masqueradeChains = (
         `${reason} -j MASQUERADE${randomFully ? ' --random-fully' : ''}`,
       ],
     },
-    { name: named.markMasq, lines: [`-j MARK --or-mark ${mark}`] },
+    { name: iptablesChains.markMasq, lines: [`-j MARK --or-mark ${mark}`] },
   ]
 }
 
@@ -458,7 +458,8 @@ export const nodePortJumps = (
   const reason = comment(
     'kubernetes service nodeports; NOTE: this must be the last rule in this chain',
   )
-  const line = (match: string): string => `${reason} ${match} -j ${named.nodePorts}`
+  const line = (match: string): string =>
+    `${reason} ${match} -j ${iptablesChains.nodePorts}`
   const hasLocalhost = hasLocalhostNodePorts(family, settings)
   const { nodePortCidrs, nodeAddresses } = settings
   if (nodePortCidrs === undefined) {

@@ -1,36 +1,53 @@
-import { kubeletFirewall, named, sharedFirewallComment } from '../xtables/kube-chains.ts'
-import { type Jump, jumpComment, jumpTo, type TableName } from '../xtables/wanted.ts'
+import {
+  kubeletFirewall,
+  iptablesChains,
+  sharedFirewallComment,
+} from '../xtables/kube-chains.ts'
+import {
+  type Jump,
+  jumpComment,
+  jumpTo,
+  newConnection,
+  type TableName,
+} from '../xtables/wanted.ts'
 
-const begins = '-m conntrack --ctstate NEW'
-const external = `${begins} ${jumpComment('kubernetes externally-visible service portals')}`
-const services = `${begins} ${jumpComment('kubernetes service portals')}`
-const firewall = `${begins} ${jumpComment('kubernetes load balancer firewall')}`
+const external = `${newConnection} ${jumpComment('kubernetes externally-visible service portals')}`
+const services = `${newConnection} ${jumpComment('kubernetes service portals')}`
+const firewall = `${newConnection} ${jumpComment('kubernetes load balancer firewall')}`
 
 /** In kube-proxy's order; each is put in front of those before. */
 const jumps: Readonly<Record<TableName, readonly Jump[]>> = {
   filter: [
-    jumpTo('INPUT', named.externalServices, external),
-    jumpTo('FORWARD', named.externalServices, external),
+    jumpTo('INPUT', iptablesChains.externalServices, external),
+    jumpTo('FORWARD', iptablesChains.externalServices, external),
     // Not with kube-proxy (but so does its nftables mode): without it, what a process of the
     // node sends to an external or load-balancer IP without endpoints leaves the node, and
     // waits for its timeout instead of being refused.
-    jumpTo('OUTPUT', named.externalServices, external),
+    jumpTo('OUTPUT', iptablesChains.externalServices, external),
     jumpTo(
       'INPUT',
-      named.nodePorts,
+      iptablesChains.nodePorts,
       jumpComment('kubernetes health check service ports'),
     ),
-    jumpTo('FORWARD', named.services, services),
-    jumpTo('OUTPUT', named.services, services),
-    jumpTo('FORWARD', named.forward, jumpComment('kubernetes forwarding rules')),
-    jumpTo('INPUT', named.proxyFirewall, firewall),
-    jumpTo('OUTPUT', named.proxyFirewall, firewall),
-    jumpTo('FORWARD', named.proxyFirewall, firewall),
+    jumpTo('FORWARD', iptablesChains.services, services),
+    jumpTo('OUTPUT', iptablesChains.services, services),
+    jumpTo('FORWARD', iptablesChains.forward, jumpComment('kubernetes forwarding rules')),
+    jumpTo('INPUT', iptablesChains.proxyFirewall, firewall),
+    jumpTo('OUTPUT', iptablesChains.proxyFirewall, firewall),
+    jumpTo('FORWARD', iptablesChains.proxyFirewall, firewall),
   ],
   nat: [
-    jumpTo('OUTPUT', named.services, jumpComment('kubernetes service portals')),
-    jumpTo('PREROUTING', named.services, jumpComment('kubernetes service portals')),
-    jumpTo('POSTROUTING', named.postrouting, jumpComment('kubernetes postrouting rules')),
+    jumpTo('OUTPUT', iptablesChains.services, jumpComment('kubernetes service portals')),
+    jumpTo(
+      'PREROUTING',
+      iptablesChains.services,
+      jumpComment('kubernetes service portals'),
+    ),
+    jumpTo(
+      'POSTROUTING',
+      iptablesChains.postrouting,
+      jumpComment('kubernetes postrouting rules'),
+    ),
   ],
 }
 

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { isServiceChain, modeOwner, named } from '../xtables/kube-chains.ts'
+import { isServiceChain, modeOwner, iptablesChains } from '../xtables/kube-chains.ts'
 
 /** Of one ServicePort. */
 export interface ServiceChainNames {
@@ -62,16 +62,22 @@ const letter = (bits: number, shift: number): string =>
   letters.charAt((bits >>> shift) & 31)
 
 const fixed: Readonly<Record<string, readonly string[]>> = {
-  mangle: [named.canary],
+  mangle: [iptablesChains.canary],
   filter: [
-    named.services,
-    named.externalServices,
-    named.nodePorts,
-    named.forward,
-    named.proxyFirewall,
-    named.canary,
+    iptablesChains.services,
+    iptablesChains.externalServices,
+    iptablesChains.nodePorts,
+    iptablesChains.forward,
+    iptablesChains.proxyFirewall,
+    iptablesChains.canary,
   ],
-  nat: [named.services, named.nodePorts, named.postrouting, named.markMasq, named.canary],
+  nat: [
+    iptablesChains.services,
+    iptablesChains.nodePorts,
+    iptablesChains.postrouting,
+    iptablesChains.markMasq,
+    iptablesChains.canary,
+  ],
 }
 
 /** Whether this mode writes a chain of this name, by whole names. */

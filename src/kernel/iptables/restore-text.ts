@@ -2,7 +2,7 @@ import {
   isServiceChain,
   kubeletDropChain,
   kubeletFirewall,
-  named,
+  iptablesChains,
 } from '../xtables/kube-chains.ts'
 import { jumpRepairs } from '../xtables/jumps.ts'
 import { chainLines, tableText } from '../xtables/restore-text.ts'
@@ -74,7 +74,7 @@ export const changesRestore = async (
 const natSections = async (all: Section, together: number): Promise<string> => {
   const [own, shared] = apart(all.chains, isServiceChain)
   if (own.length <= together) return section('nat', all)
-  const [mark, last] = apart(shared, name => name === named.markMasq)
+  const [mark, last] = apart(shared, name => name === iptablesChains.markMasq)
   const first = [...mark, ...own.toReversed()]
   const texts: string[] = []
   for (let at = 0; at < first.length; at += together)

@@ -2,7 +2,13 @@ import type { IpFamily } from '../../util/ip.ts'
 import { type KernelSettings, plainSettings } from '../proxier.ts'
 import { modeOwner } from '../xtables/kube-chains.ts'
 import { ifLocal } from '../xtables/local-pods.ts'
-import { type Chain, type Jump, jumpComment, jumpTo } from '../xtables/wanted.ts'
+import {
+  type Chain,
+  type Jump,
+  jumpComment,
+  jumpTo,
+  newConnection,
+} from '../xtables/wanted.ts'
 import { type SetKind, setName, vipSetKinds } from './set-names.ts'
 
 type TableName = 'filter' | 'mangle' | 'nat'
@@ -89,7 +95,6 @@ const matchesOf = (
   fromPods: ifLocal(settings.localDetector),
 })
 
-const isNew = '-m conntrack --ctstate NEW'
 const isOwnClient = '-m addrtype --src-type LOCAL'
 
 const filterChains = ({ isSet, mark, fromPods }: Matches): readonly Chain[] => [
@@ -106,20 +111,22 @@ const filterChains = ({ isSet, mark, fromPods }: Matches): readonly Chain[] => [
   },
   {
     name: 'KUBE-PROXY-FIREWALL',
-    lines: [`${isNew} ${isSet('LOAD-BALANCER-FW')} -j KUBE-SOURCE-RANGES-FIREWALL`],
+    lines: [
+      `${newConnection} ${isSet('LOAD-BALANCER-FW')} -j KUBE-SOURCE-RANGES-FIREWALL`,
+    ],
   },
   sourceRangesFirewall(isSet),
   {
     name: 'KUBE-IPVS-FILTER',
     lines: [
-      `${isNew} ${isSet('CLUSTER-IP-DROP')} -j DROP`,
+      `${newConnection} ${isSet('CLUSTER-IP-DROP')} -j DROP`,
       // The node's own processes don't come by here: ipvs takes what they send in OUTPUT.
       ...fromPods.map(pods => `${pods} ${isSet('EXTERNAL-DROP')} -j RETURN`),
-      `${isNew} ${isSet('EXTERNAL-DROP')} -j DROP`,
+      `${newConnection} ${isSet('EXTERNAL-DROP')} -j DROP`,
       ...vipSetKinds.map(kind => `${isSet(kind)} -j RETURN`),
       `-p tcp ${isSet('HEALTH-CHECK-NODE-PORT', 'dst')} -j RETURN`,
       // Else what listens on all addresses of the node would answer on every VIP.
-      `${isNew} ${isSet('IPVS-IPS', 'dst')} -j REJECT`,
+      `${newConnection} ${isSet('IPVS-IPS', 'dst')} -j REJECT`,
     ],
   },
 ]
@@ -142,8 +149,8 @@ const mangleChains = ({ isSet }: Matches): readonly Chain[] => [
   {
     name: 'KUBE-IPVS-OUT-FILTER',
     lines: [
-      `${isNew} ${isSet('CLUSTER-IP-DROP')} -j DROP`,
-      `${isNew} ${isSet('LOAD-BALANCER-FW')} -j KUBE-SOURCE-RANGES-FIREWALL`,
+      `${newConnection} ${isSet('CLUSTER-IP-DROP')} -j DROP`,
+      `${newConnection} ${isSet('LOAD-BALANCER-FW')} -j KUBE-SOURCE-RANGES-FIREWALL`,
     ],
   },
 ]

@@ -1,10 +1,16 @@
-import { type Jump, jumpComment, jumpTo, type TableName } from './wanted.ts'
+import {
+  type Jump,
+  jumpComment,
+  jumpTo,
+  newConnection,
+  type TableName,
+} from './wanted.ts'
 
 /**
  * Chains that packets of the kernel's reach first: named as kube-proxy's userspace mode
  * named them, so that `kube-proxy --cleanup` and others that know them know these.
  */
-export const named = {
+export const userspaceChains = {
   portalsContainer: 'KUBE-PORTALS-CONTAINER',
   portalsHost: 'KUBE-PORTALS-HOST',
   nodePortContainer: 'KUBE-NODEPORT-CONTAINER',
@@ -55,18 +61,18 @@ const nodePorts = `-m addrtype --dst-type LOCAL ${jumpComment(
  */
 export const jumps: Readonly<Record<TableName, readonly Jump[]>> = {
   nat: [
-    jumpTo('PREROUTING', named.portalsContainer, portals),
-    jumpTo('OUTPUT', named.portalsHost, portals),
-    jumpTo('PREROUTING', named.nodePortContainer, nodePorts, 'end'),
-    jumpTo('OUTPUT', named.nodePortHost, nodePorts, 'end'),
+    jumpTo('PREROUTING', userspaceChains.portalsContainer, portals),
+    jumpTo('OUTPUT', userspaceChains.portalsHost, portals),
+    jumpTo('PREROUTING', userspaceChains.nodePortContainer, nodePorts, 'end'),
+    jumpTo('OUTPUT', userspaceChains.nodePortHost, nodePorts, 'end'),
   ],
   filter: [
     jumpTo(
       'INPUT',
-      named.nonLocal,
+      userspaceChains.nonLocal,
       jumpComment('Ensure that non-local NodePort traffic can flow'),
     ),
-    jumpTo('FORWARD', own.refused, '-m conntrack --ctstate NEW'),
+    jumpTo('FORWARD', own.refused, newConnection),
     jumpTo('OUTPUT', own.output, ''),
   ],
 }

@@ -8,7 +8,7 @@ const ofUserspace: readonly string[] = [
 ]
 
 /** Of iptables mode, there whatever Services there are; ipvs mode has some of them too. */
-export const named = {
+export const iptablesChains = {
   services: 'KUBE-SERVICES',
   externalServices: 'KUBE-EXTERNAL-SERVICES',
   nodePorts: 'KUBE-NODEPORTS',
@@ -19,7 +19,7 @@ export const named = {
   canary: 'KUBE-PROXY-CANARY',
 } as const
 
-const { markMasq, canary, ...enteredOfIptables } = named
+const { markMasq, canary, ...enteredOfIptables } = iptablesChains
 
 /** Where rules of built-in chains lead to; all of them are in nat or filter. */
 const entries: ReadonlySet<string> = new Set([
@@ -94,7 +94,7 @@ export const isOwnJump = (rule: JumpRule): boolean =>
 export const isUsherJump = (table: string, rule: JumpRule): boolean =>
   table === 'filter' &&
   rule.chain === 'OUTPUT' &&
-  rule.target === named.externalServices &&
+  rule.target === iptablesChains.externalServices &&
   isOwnJump(rule)
 
 /** Whose chains and jumps are written, repaired and removed. */
@@ -124,7 +124,7 @@ export const kubeletDropChain = 'KUBE-MARK-DROP'
  * What those kubelets had in common with kube-proxy (KEP-3178). They write it at their
  * start only, and host ports of the runtime rely on it.
  */
-export const kubeletShared: readonly string[] = [markMasq, named.postrouting]
+export const kubeletShared: readonly string[] = [markMasq, iptablesChains.postrouting]
 
 /**
  * In filter: the kubelet's, in which kube-proxy has written the rule against CVE-2020-8558

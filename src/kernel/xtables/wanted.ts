@@ -27,6 +27,9 @@ export const jumpTo = (
   at: Jump['at'] = 'top',
 ): Jump => ({ chain, target, line: `${match} -j ${target}`.trim(), at })
 
+/** A packet that begins a connection. */
+export const newConnection = '-m conntrack --ctstate NEW'
+
 export const jumpComment = (text: string): string => `-m comment --comment "${text}"`
 
 /** As `SavedRule.text`. */
