@@ -1,22 +1,14 @@
 // A process of its own: it mostly waits.
-import { rename, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import t from 'tap'
 import { netnsProblem } from '../support/netns.ts'
 import { until } from '../support/until.ts'
+import { crashes, placeTool } from './capture/node-tools.ts'
 import { dualService, makeOneNode } from './capture/one-node.ts'
 
 const why = await netnsProblem('iptables', 'nft', 'conntrack')
 const skip = why !== '' && why
 t.jobs = 2
 
-/** In one step: a shell that reads it meanwhile would run what it finds. */
-const place = async (tools: string, name: string, body: string): Promise<void> => {
-  await writeFile(join(tools, 'new'), `#!/bin/sh\n${body}\n`, { mode: 0o755 })
-  await rename(join(tools, 'new'), join(tools, name))
-}
-/** As nft does when it meets rules that a newer one has written. */
-const crashes = 'kill -SEGV $$'
 const works = 'exec /usr/sbin/nft "$@"'
 
 const web = ['10.96.0.40', 'fd00:96::40']
@@ -33,7 +25,7 @@ for (const [way, table, runs] of [
     await usher.ready(2)
     const tables = () => node.run('nft', ['list', 'tables'])
     t.match(await tables(), new RegExp(`${table}\n`))
-    await place(tools, 'nft', crashes)
+    await placeTool(tools, 'nft', crashes)
     await manifests.write(...dualService('next', next))
     for (const each of next) await answers(each, 40_000)
     const has = (field: RegExp) => async () => {
@@ -45,7 +37,7 @@ for (const [way, table, runs] of [
     t.equal(capture?.name ?? mode, runs)
     t.match(await tables(), new RegExp(`${table}\n`), 'it is in force, indeed')
 
-    await place(tools, 'nft', works)
+    await placeTool(tools, 'nft', works)
     await until('it is gone', async () => !/usher/.test(await tables()), 60_000)
     await until('is no problem', async () => (await usher.status()).problems.length === 0)
     t.not((await dial(web[0] ?? '')).result, 'answer', 'the Service that is gone')
@@ -59,7 +51,7 @@ t.test('an end that can not remove its rules says what stays', { skip }, async t
   await manifests.write(...dualService('web', web))
   const usher = start('--capture=nftables')
   await usher.ready(2)
-  await place(tools, 'nft', crashes)
+  await placeTool(tools, 'nft', crashes)
   usher.send('SIGTERM')
   t.match(await usher.exit, { code: 0 })
   const said = usher.records.find(({ msg }) =>

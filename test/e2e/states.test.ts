@@ -9,7 +9,12 @@ import { endpoint } from '../support/relay-fixture.ts'
 import { silentBackend } from '../support/silent-backend.ts'
 import { ask, dial, firstWord, namedEcho } from '../support/tcp-backend.ts'
 import { until } from '../support/until.ts'
+import { netnsProblem } from '../support/netns.ts'
+import { metricsPort } from '../support/net/node-usher.ts'
 import { get, runUsher, startUsher } from '../support/usher.ts'
+import { usherIn } from '../support/usher-in.ts'
+import { dualService, makeOneNode } from './capture/one-node.ts'
+import { crashes, placeTool } from './capture/node-tools.ts'
 
 /** What each Service is, by its name, and how many of its endpoints are in use: the same in each view. */
 const expected = {
@@ -77,7 +82,9 @@ const setUp = async (t: Test) => {
   return { usher, command, port, file, drained: a }
 }
 
-/** What the page is sent first. */
+/** What the page is sent first, by the server or by what reads it elsewhere. */
+type Look = () => Promise<string>
+
 const firstLook = async (metrics: string): Promise<string> => {
   const stop = new AbortController()
   const { body } = await fetch(`http://${metrics}/stream`, { signal: stop.signal })
@@ -90,22 +97,41 @@ const firstLook = async (metrics: string): Promise<string> => {
   return text
 }
 
-const pageStates = async (metrics: string): Promise<States> => {
+/** The same in a namespace. */
+const lookProgram = (port: number): string => `(async () => {
+  const { body } = await fetch('http://127.0.0.1:${port}/stream')
+  let text = ''
+  for await (const piece of body) {
+    text += Buffer.from(piece)
+    if (text.includes('\\nevent: tick\\n')) break
+  }
+  process.stdout.write(text, () => process.exit())
+})()`
+
+const pageStates = async (look: Look): Promise<States> => {
   const states: Record<string, unknown> = {}
-  const text = await firstLook(metrics)
+  const text = await look()
   for (const [, data = ''] of text.matchAll(/^event: rows\ndata: (.*)$/gm))
     for (const [, row] of JSON.parse(data) as Events['rows'])
       states[named(row.servicePort)] = row.state
   return states
 }
 
-const pageHead = async (metrics: string): Promise<unknown> => {
-  const text = await firstLook(metrics)
+const pageHead = async (look: Look): Promise<unknown> => {
+  const text = await look()
   return JSON.parse(/^event: head\ndata: (.*)$/m.exec(text)?.[1] ?? '{}')
+}
+
+const metricStates = (exposition: string): States => {
+  const line =
+    /^usher_service_state\{service_port="default\/(.*):p",.*,state="(.*)"\} 1$/gm
+  const found = exposition.matchAll(line)
+  return Object.fromEntries(Array.from(found, ([, name = '', state]) => [name, state]))
 }
 
 t.test('a Service has one state, and each view has the same word for it', async t => {
   const { usher, command, port, file, drained } = await setUp(t)
+  const look = () => firstLook(usher.metrics)
   await command('drain', drained.key, '--route', 'default/drained:p')
   await command('pause', 'default/paused:p')
   const waiting = [dial(t, port('all-down-hold')), dial(t, port('paused'))]
@@ -185,14 +211,11 @@ t.test('a Service has one state, and each view has the same word for it', async 
     t.match(down, /yes +(next; )?down, tried all the same/)
   })
 
-  t.test('the page', async t => t.strictSame(await pageStates(usher.metrics), words))
+  t.test('the page', async t => t.strictSame(await pageStates(look), words))
 
   t.test('the metric', async t => {
     const { body } = await get(usher.metrics, '/metrics')
-    const line =
-      /^usher_service_state\{service_port="default\/(.*):p",.*,state="(.*)"\} 1$/gm
-    const found = Array.from(body.matchAll(line), ([, name = '', state]) => [name, state])
-    t.strictSame(Object.fromEntries(found), words)
+    t.strictSame(metricStates(body), words)
   })
 
   t.test(
@@ -203,10 +226,55 @@ t.test('a Service has one state, and each view has the same word for it', async 
       const status = async (): Promise<string> =>
         (await runUsher('status', '--address', usher.metrics)).out
       await until('it is known', async () => away.test(await status()))
-      t.match(await pageHead(usher.metrics), { source: { error: file.path } })
+      t.match(await pageHead(look), { source: { error: file.path } })
       t.match(await get(usher.metrics, '/metrics'), { body: /^usher_source_ok 0$/m })
       t.match(await command('get', 'services'), /^default /m)
       t.strictSame(await states(), words)
     },
   )
+})
+
+const why = await netnsProblem('iptables', 'nft', 'conntrack')
+
+t.test('a kernel mode, and rules that stay', { skip: why !== '' && why }, async t => {
+  const { node, agent, manifests, tools, start } = await makeOneNode(t, 'states')
+  const none = service('none', '10.96.0.41', [{ name: 'p', port: 80 }])
+  await manifests.write(...dualService('web', ['10.96.0.40', 'fd00:96::40']), none)
+  const usher = start('--proxy-mode=nftables')
+  await usher.ready(3)
+  const words = { web: 'ok', none: 'no endpoints' }
+  const command = async (...line: string[]): Promise<string> =>
+    (await usherIn(node, line)).out
+  const look = () => node.run(process.execPath, ['-e', lookProgram(metricsPort)])
+
+  await t.test('what the kernel does not count is not 0', async t => {
+    const wide = await command('get', 'services')
+    t.match(wide, /^default +none .* no endpoints$/m)
+    t.match(wide, /^default +web .* 1\/1 .* - .* ok$/m)
+    const { items } = JSON.parse(await command('get', 'services', '-o', 'json')) as {
+      readonly items: readonly { readonly name: string; readonly active: unknown }[]
+    }
+    for (const { name, active } of items) t.equal(active, null, name)
+    const top = await command('top', '--once')
+    t.match(top, /^default\/web:p +ok +1\/1 .* -/m)
+    t.match(top, /^default\/none:p +no endpoints +0\/0 /m)
+    const status = await command('status')
+    t.match(status, /^health +runs, 1 Service without endpoints$/m)
+    t.match(status, /^default\/web:p TCP IPv6 {2}ok$/m)
+    const explained = await command('explain', '198.51.100.1', '10.96.0.40:80')
+    t.match(explained, /^state +ok$/m)
+    t.strictSame(await pageStates(look), words)
+    const { body } = await agent.get('127.0.0.1', metricsPort, '/metrics')
+    t.strictSame(metricStates(body), words)
+  })
+
+  await t.test('rules that stay in force are in each headline', async t => {
+    await placeTool(tools, 'nft', crashes)
+    await manifests.write(...dualService('web', ['10.96.0.42', 'fd00:96::42']), none)
+    const stays = /nftables.* in force/
+    await until('it is known', async () => stays.test(await command('status')))
+    t.match(await command('status'), /^health +runs, .*1 problem/m)
+    t.match(await pageHead(look), { problems: { length: 1 } })
+    t.strictSame(await pageStates(look), words)
+  })
 })

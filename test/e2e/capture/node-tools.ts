@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs'
-import { symlink } from 'node:fs/promises'
+import { rename, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Test } from 'tap'
 import { tempDirectory } from '../../support/net/temp-directory.ts'
@@ -29,3 +29,16 @@ export const nodeTools = async (t: Test, backEnd: IptablesBackEnd): Promise<stri
     if (existsSync(join(systems, name))) await link(name, name)
   return directory
 }
+
+/** Another tool in one's place, in one step: a shell that reads it meanwhile would run what it finds. */
+export const placeTool = async (
+  tools: string,
+  name: string,
+  body: string,
+): Promise<void> => {
+  await writeFile(join(tools, 'new'), `#!/bin/sh\n${body}\n`, { mode: 0o755 })
+  await rename(join(tools, 'new'), join(tools, name))
+}
+
+/** As nft does when it meets rules that a newer one has written. */
+export const crashes = 'kill -SEGV $$'

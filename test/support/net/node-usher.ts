@@ -10,7 +10,7 @@ import type { Exit, LogRecord } from '../usher.ts'
 import { usherProgram } from '../usher-program.ts'
 import type { Agent } from './agent.ts'
 
-const metricsPort = 10_249
+export const metricsPort = 10_249
 const healthzPort = 10_256
 
 export interface NodeUsher {
