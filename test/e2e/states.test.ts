@@ -242,7 +242,7 @@ t.test('a kernel mode, and rules that stay', { skip: why !== '' && why }, async 
   await manifests.write(...dualService('web', ['10.96.0.40', 'fd00:96::40']), none)
   const usher = start('--proxy-mode=nftables')
   await usher.ready(3)
-  const words = { web: 'ok', none: 'no endpoints' }
+  const inKernel = { web: 'ok', none: 'no endpoints' }
   const command = async (...line: string[]): Promise<string> =>
     (await usherIn(node, line)).out
   const look = () => node.run(process.execPath, ['-e', lookProgram(metricsPort)])
@@ -263,9 +263,9 @@ t.test('a kernel mode, and rules that stay', { skip: why !== '' && why }, async 
     t.match(status, /^default\/web:p TCP IPv6 {2}ok$/m)
     const explained = await command('explain', '198.51.100.1', '10.96.0.40:80')
     t.match(explained, /^state +ok$/m)
-    t.strictSame(await pageStates(look), words)
+    t.strictSame(await pageStates(look), inKernel)
     const { body } = await agent.get('127.0.0.1', metricsPort, '/metrics')
-    t.strictSame(metricStates(body), words)
+    t.strictSame(metricStates(body), inKernel)
   })
 
   await t.test('rules that stay in force are in each headline', async t => {
@@ -275,6 +275,6 @@ t.test('a kernel mode, and rules that stay', { skip: why !== '' && why }, async 
     await until('it is known', async () => stays.test(await command('status')))
     t.match(await command('status'), /^health +runs, .*1 problem/m)
     t.match(await pageHead(look), { problems: { length: 1 } })
-    t.strictSame(await pageStates(look), words)
+    t.strictSame(await pageStates(look), inKernel)
   })
 })
