@@ -12,7 +12,7 @@ import {
   type GivenRequest,
   refused,
 } from '../observe/control-protocol.ts'
-import { trustProblem } from '../observe/control-socket-file.ts'
+import { givenSocket, trustProblem } from '../observe/control-socket-file.ts'
 import { type StatusDocument, type StatusOf, statusSchema } from '../observe/status.ts'
 import { textOf } from '../util/read-text.ts'
 import { errorOf, hasCode, UsherError, errorCode } from '../util/usher-error.ts'
@@ -149,7 +149,7 @@ const textOfFailure = (
 ): string =>
   controlSocket === ''
     ? `asked http://${address}${path.split('?', 1)[0]}: ${reason}.${doubt} --address is where to ask: what Usher was given as --metrics-bind-address`
-    : `${controlSocket}: ${reason}`
+    : `${givenSocket(controlSocket)}: ${reason}`
 
 const askAgain = '; ask again, as the order may have been carried out'
 
