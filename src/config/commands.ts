@@ -69,12 +69,12 @@ export const commands = {
   },
   check: {
     summary: 'Validate files and flags, or test which modes work on this node.',
-    usage: '[FILE...] [flags of run]',
+    usage: '[FILE...] [--route ROUTE...] [flags of run]',
     description:
       'Without files, tests every mode and capture on this node, reports whether each works and ' +
       'why not, and leaves nothing behind but iptables’ empty tables. With files, reads manifests as `usher run` would, or a file ' +
       'of routes as `usher sidecar` would, and lists every problem with its file, document and ' +
-      'field. Also validates the flags of `usher run` and its --config file; if the mode in that ' +
+      'field; --route validates a route. Also validates the flags of `usher run` and its --config file; if the mode in that ' +
       'file does not work here, that is only a warning, because the file may be for another node. ' +
       'The last lines name the next command to run. Exits 0 if all is well; 1 if there are ' +
       'problems, or if the mode of --proxy-mode or the capture of --capture does not work here; ' +
