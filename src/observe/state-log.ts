@@ -246,10 +246,13 @@ export class ChangeLog {
     this.#clock = clock
   }
 
-  /** A sync took in so many changed Services, and Services with changed endpoints. */
+  /** A sync took in so many changes of Services, and of EndpointSlices. */
   taken({ services, endpoints }: ChangeCount): void {
     if (services + endpoints === 0) return
-    this.#log.debug({ services, endpoints }, 'one sync applied changes')
+    this.#log.debug(
+      { serviceChanges: services, endpointChanges: endpoints },
+      'one sync applied changes',
+    )
     this.#services += services
     this.#endpoints += endpoints
     this.#syncs += 1
@@ -275,7 +278,11 @@ export class ChangeLog {
   #write(): void {
     if (this.#syncs === 0) return
     this.#log.info(
-      { services: this.#services, endpoints: this.#endpoints, syncs: this.#syncs },
+      {
+        serviceChanges: this.#services,
+        endpointChanges: this.#endpoints,
+        syncs: this.#syncs,
+      },
       'configuration synced',
     )
     this.#services = 0

@@ -88,7 +88,8 @@ export const createTraffic = async (deps: TrafficDeps): Promise<Traffic> => {
     failed: err => log.warn({ err }, 'the previous mode could not be shut down cleanly'),
   })
   isRunning = true
-  logMode(log, mode.choice)
+  // Elsewhere than on a node there is one, and no word of kube-proxy's.
+  if (options.mode !== undefined) logMode(log, mode.choice)
   const { choice } = mode
   const counters = hostCounters()
   if (isFallBack(choice)) fellBack(choiceText(choice))

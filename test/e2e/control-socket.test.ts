@@ -146,4 +146,8 @@ t.test('another user has no right to it', { skip }, async t => {
 t.test('there is none where none is asked for', async t => {
   const usher = await startUsher(t, ...(await flags('')))
   t.notOk(usher.records.some(({ msg }) => msg === 'control socket is listening'))
+  t.notOk(
+    usher.records.some(({ msg }) => / Proxier/.test(String(msg))),
+    "kube-proxy's word",
+  )
 })
