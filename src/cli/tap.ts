@@ -137,7 +137,7 @@ const jsonPrinter = ({ out }: Io): Printer => {
 }
 
 const gapText =
-  'Usher or one of its workers has restarted, or was not queried for 10 s (3 s while there are many queries): connections that ended meanwhile are not known'
+  'Usher or one of its workers has restarted, or was not queried for 10 s (3 s while there are many queries): connections that ended meanwhile were missed'
 
 /** As wide as what mostly is in them: the names stand there before it is known. */
 const headFor = (areRoutes: boolean): Cells => [

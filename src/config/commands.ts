@@ -205,7 +205,7 @@ export const commands = {
     description:
       'Queries a running Usher on this host for the ports of its Services (or its routes), their ' +
       'endpoints, the addresses that clients dial, or the open TCP connections, and prints one ' +
-      'line for each. Lists at most 10,000 connections; a note gives the number of the rest. Exits 0; 1 if a ' +
+      'line for each. Lists at most 10,000 connections; a note says how many were left out. Exits 0; 1 if a ' +
       'given name matches nothing or Usher has not read its Services yet; 3 with the reason when ' +
       'no Usher answers.',
     examples: [

@@ -66,7 +66,7 @@ export const rejectConflicts = (
   const { minSyncPeriod = 0, syncPeriod = Number.POSITIVE_INFINITY } = options
   if (given.has('min-sync-period') && minSyncPeriod > syncPeriod)
     throw new UsageError(
-      `--min-sync-period: ${minSyncPeriod}ms is longer than --sync-period, which is ${syncPeriod}ms; make it no longer`,
+      `--min-sync-period: ${minSyncPeriod}ms is longer than --sync-period, which is ${syncPeriod}ms; make it shorter`,
       command,
     )
 }

@@ -2,7 +2,11 @@ import type { Problem } from '../model/snapshot.ts'
 import type { Clock } from '../util/clock.ts'
 import type { Routes } from './admin-routes.ts'
 import { closeServer, smallHttpServer } from './small-http-server.ts'
-import { givenSocket, listenOnFile, type ControlSocketFile } from './control-socket-file.ts'
+import {
+  givenSocket,
+  listenOnFile,
+  type ControlSocketFile,
+} from './control-socket-file.ts'
 import type { Log } from './log.ts'
 
 export interface ControlServerOptions {

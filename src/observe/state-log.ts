@@ -113,7 +113,7 @@ export class PlacementLog {
         ...(kernel > 0 && { byKernel: kernel }),
         notCaptured: count['not captured'],
       },
-      'many VIPs were placed at once',
+      'many VIPs were set up at once',
     )
     const missing = news.filter(({ placement }) => !isCaptured(placement))
     if (missing.length === 0) return
@@ -132,7 +132,7 @@ const describe = ({ vip, capture, binds, reason }: VipPlacement): string => {
   // Whether there are endpoints, or clients are refused, is no news of the VIP's.
   if (capture === 'kernel') return 'VIP is handled by the kernel'
   if (capture === 'local' || capture === 'listen')
-    return `${vip.kind === 'Route' ? 'route' : 'VIP'} is listened on at its own address`
+    return `${vip.kind === 'Route' ? 'route' : 'VIP'} is served at its own address`
   const proxyPort = binds
     .map(({ address, port }) => joinHostPort(address, port))
     .join(', ')

@@ -154,7 +154,7 @@ const withRelay = (
       failed: err =>
         log.error(
           { err },
-          'Services that the relay served could not be handed over to the kernel: their new clients are not served until another mode or the next start serves them',
+          'Services that the relay served could not be handed over to the kernel: new clients are not served until another mode runs or Usher is restarted',
         ),
     })
   },

@@ -152,7 +152,7 @@ t.test('a node proxy is asked at its metrics address', async t => {
   await t.test('where nobody answers', async t => {
     t.match(await runUsher('get', 'services', '--address=127.0.0.1:1'), {
       code: 3,
-      err: /^usher get: asked http:\/\/127\.0\.0\.1:1\/status: .*ECONNREFUSED.* Is Usher running\?/,
+      err: /^usher get: http:\/\/127\.0\.0\.1:1\/status: .*ECONNREFUSED.* Is Usher running\?/,
     })
   })
   await t.test('the status is as its schema says', async t => {

@@ -144,8 +144,8 @@ t.test('placements', async t => {
     ] as const)
       placements.report([placed('web', placement)])
     t.strictSame(messages(), [
-      'info: VIP is listened on at its own address',
-      'info: route is listened on at its own address',
+      'info: VIP is served at its own address',
+      'info: route is served at its own address',
       'info: VIP is placed on proxy port 127.0.0.1:41000',
       'warn: VIP not captured: no port of 1-2 is free',
     ])
@@ -173,7 +173,7 @@ t.test('placements', async t => {
       (name, { port }) => failing && name === 'default/web' && port === 41000,
     )
     placements.report([placed('web', proxyPort), placed('other', ownAddress)])
-    t.strictSame(messages(), ['info: VIP is listened on at its own address'])
+    t.strictSame(messages(), ['info: VIP is served at its own address'])
     failing = false
     placements.report([placed('web', proxyPort), placed('other', ownAddress)])
     t.match(messages()[1], 'proxy port 127.0.0.1:41000')
@@ -194,7 +194,7 @@ t.test('placements', async t => {
       onVip: 0,
       onProxyPort: 40,
       notCaptured: 30,
-      msg: 'many VIPs were placed at once',
+      msg: 'many VIPs were set up at once',
     })
     const { examples, ...rest } = records.at(-1) ?? {}
     t.match(rest, { level: 'warn', notCaptured: 30 })
