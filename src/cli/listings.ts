@@ -175,10 +175,7 @@ const sinceOf = ({ endpoint: { drained, check } }: OwnedEndpoint): string | null
 const ofEndpoint = ({ port }: OwnedEndpoint): string => routeName(port.servicePort)
 
 /** Whose something is. In a sidecar these are routes, whose names have no namespace. */
-const ownerColumn = <T>(
-  ownerOf: (one: T) => string,
-  all: readonly T[],
-): Column<T> => ({
+const ownerColumn = <T>(ownerOf: (one: T) => string, all: readonly T[]): Column<T> => ({
   name: all.some(one => !ownerOf(one).includes('/')) ? 'ROUTE' : 'SERVICE',
   read: ownerOf,
 })
