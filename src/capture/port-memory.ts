@@ -195,7 +195,9 @@ const readPortFile = async (path: string): Promise<readonly PortRecord[]> => {
   const [name, number] = header.split(' ')
   if (name !== magic) throw new Error(`${path} is not a file of proxy ports`)
   if (number !== String(version))
-    throw new Error(`${path} is of version ${number}; known is ${version}`)
+    throw new Error(
+      `${path} has version ${number}, and this Usher reads only version ${version}`,
+    )
   if (lines.pop() !== '') throw new Error(`${path} ends in the middle of a line`)
   if (lines.length > mostRecords)
     throw new Error(`${path} has more than ${mostRecords} lines`)

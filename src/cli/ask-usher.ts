@@ -12,7 +12,7 @@ import {
   type GivenRequest,
   refused,
 } from '../observe/control-protocol.ts'
-import { trustProblem } from '../observe/control-socket-file.ts'
+import { givenSocket, trustProblem } from '../observe/control-socket-file.ts'
 import { type StatusDocument, type StatusOf, statusSchema } from '../observe/status.ts'
 import { textOf } from '../util/read-text.ts'
 import { errorOf, hasCode, UsherError, errorCode } from '../util/usher-error.ts'
@@ -148,8 +148,8 @@ const textOfFailure = (
   doubt: string,
 ): string =>
   controlSocket === ''
-    ? `asked http://${address}${path.split('?', 1)[0]}: ${reason}.${doubt} --address is where to ask: what Usher was given as --metrics-bind-address`
-    : `${controlSocket}: ${reason}`
+    ? `http://${address}${path.split('?', 1)[0]}: ${reason}.${doubt} --address must be its --metrics-bind-address`
+    : `${givenSocket(controlSocket)}: ${reason}`
 
 const askAgain = '; ask again, as the order may have been carried out'
 
@@ -169,7 +169,7 @@ const reasonOf = (error: NodeJS.ErrnoException): string => {
     return 'permission denied: only the user that runs Usher may connect'
   if (code === 'ECONNREFUSED') return `${error.message}: nothing listens on it`
   if (isCut(error))
-    return 'the connection was ended without an answer, as Usher does when it ends or has more than 32 requests at a time'
+    return 'the connection was closed without an answer, which Usher does when it is ending or already has 32 requests'
   return error.message || code
 }
 
@@ -220,7 +220,7 @@ const decode = <S extends v.GenericSchema>(
     throw noAnswer(
       status === 200
         ? 'its answer is not JSON, so it is not Usher'
-        : `it answered ${status} (${shown}), so it is not an Usher, or not its address for this`,
+        : `it answered ${status} (${shown}), so it is not Usher, or not the right address of it`,
     )
   }
   const refusal = v.safeParse(refused, raw)

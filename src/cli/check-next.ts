@@ -153,8 +153,8 @@ export const nextOfRun = (
 }
 
 /** Of a file of routes that is in order. */
-export const nextOfRoutes = (path: string): string =>
-  line('usher', 'sidecar', '--config', path)
+export const nextOfRoutes = (flags: readonly string[]): string =>
+  line('usher', 'sidecar', ...flags)
 
 export const nextOfProblems = (paths: readonly string[]): readonly string[] => [
   `fix the problems above, then run: ${line('usher', 'check', ...paths)}`,

@@ -58,7 +58,7 @@ const processText = ({ ownProcess }: ChosenRelay): string => {
   if (ownProcess?.privileges === undefined) return ''
   const { privileges, excess } = ownProcess
   const more = excess === '' ? '' : `; more than it needs: ${excess}`
-  return `its process is ${privilegesText(privileges)}${more}\n`
+  return `the relay's process runs as ${privilegesText(privileges)}${more}\n`
 }
 
 const row = (what: string, { name, usable, detail }: Finding): Cells => [

@@ -1,6 +1,7 @@
 import { problemText } from '../source/decode/problem.ts'
 import { silentObserver } from '../relay/relay.ts'
 import { readConfigFile } from '../config/settings/load-file.ts'
+import { parseOptions } from '../config/parse.ts'
 import { runSettings, type RunSettings } from '../config/run-settings.ts'
 import { bridgeWarning } from '../kernel/bridges.ts'
 import { findNodeProxy } from '../kernel/cleanup/node-proxy.ts'
@@ -33,6 +34,8 @@ import { type Io, count, visible } from './io.ts'
 import { relayLimits } from './relay-limits.ts'
 import { Registry } from '../model/registry.ts'
 import { ipFamilies } from '../util/ip.ts'
+import { clashText } from '../source/routes/decode-route.ts'
+import type { Route } from '../source/routes/route.ts'
 import { faultText, readRoutes, readRoutesText } from '../source/routes/read-routes.ts'
 import { ListFiles } from '../source/routes/list-files.ts'
 
@@ -138,29 +141,41 @@ const checkNode = async (
 const checkFiles = async (
   args: readonly string[],
   settings: RunSettings,
+  route: readonly Route[],
   report: Report,
   io: Io,
 ): Promise<Checked> => {
   const { manifests } = settings.options
-  const ofRoutes = await checkRoutes(manifests)
+  const byFlag = await checkFlags(route)
+  const inFiles = await checkRoutes(manifests, route)
+  const ofRoutes = [...byFlag, ...inFiles]
   for (const { problems, summary: text } of ofRoutes) {
     for (const problem of problems) report('problem', problem)
     io.out(`${visible(text)}\n`)
   }
-  const routePaths = ofRoutes.map(({ path }) => path)
+  const routePaths = inFiles.map(({ path }) => path)
   const paths = manifests.filter(path => !routePaths.includes(path))
   const areSound = paths.length === 0 || (await checkManifests(paths, report, io))
   const isSound = areSound && ofRoutes.every(({ problems }) => problems.length === 0)
-  if (!isSound) return { isSound, next: nextOfProblems(manifests) }
-  const ofRun = args.filter(arg => !routePaths.includes(arg))
+  const flags = args.filter(isOfRoute)
+  if (!isSound) return { isSound, next: nextOfProblems([...manifests, ...flags]) }
+  const ofRun = args.filter(
+    (arg, i) => !routePaths.includes(arg) && !isOfRoute(arg, i, args),
+  )
+  const configs = routePaths.map(path => ['--config', path])
+  const calls = flags.length > 0 && configs.length === 0 ? [[]] : configs
   return {
     isSound,
     next: [
       ...(paths.length === 0 ? [] : nextOfRun(ofRun, settings)),
-      ...routePaths.map(nextOfRoutes),
+      ...calls.map(config => nextOfRoutes([...flags, ...config])),
     ],
   }
 }
+
+/** `--route ROUTE`, `--route=ROUTE`. */
+const isOfRoute = (arg: string, i: number, args: readonly string[]): boolean =>
+  /^--route(?:=|$)/.test(arg) || args[i - 1] === '--route'
 
 const checkManifests = async (
   paths: readonly string[],
@@ -189,6 +204,7 @@ const checkManifests = async (
 export const check = async (args: readonly string[], io: Io): Promise<number> => {
   const settings = await runSettings(args, readConfigFile, 'check')
   const { options, warnings } = settings
+  const { route } = parseOptions('check', args)
   const report: Report = (kind, text) =>
     io.out(`${styled(`${kind}:`, styles[kind], io.colour)} ${visible(text)}\n`)
   for (const text of warnings) report('warning', text)
@@ -209,8 +225,8 @@ export const check = async (args: readonly string[], io: Io): Promise<number> =>
     return { isSound: true, next: [...lacks.map(({ advice }) => advice), ...next] }
   }
   const { isSound, next } =
-    options.manifests.length > 0
-      ? await checkFiles(args, settings, report, io)
+    options.manifests.length > 0 || route.length > 0
+      ? await checkFiles(args, settings, route, report, io)
       : options.config === ''
         ? await checkNode(args, settings, io)
         : await ofConfig()
@@ -266,7 +282,7 @@ const findingsOf = (set: ManifestSet): Findings => {
   return { problems, warnings: [...warnings, ...orphans(set), ...set.warnings] }
 }
 
-/** One file of routes that was checked. */
+/** One file of routes that was checked, or all that flags give. */
 interface CheckedRoutes {
   readonly path: string
   readonly problems: readonly string[]
@@ -274,14 +290,25 @@ interface CheckedRoutes {
   readonly summary: string
 }
 
-/** Those of `paths` that are meant to be files of routes, sound or not. */
+/** Each is sound by itself. */
+const checkFlags = async (
+  routes: readonly Route[],
+): Promise<readonly CheckedRoutes[]> => {
+  const clash = clashText(routes)
+  return routes.length === 0
+    ? []
+    : [await checkedRoutes('--route', routes, clash === '' ? [] : [clash])]
+}
+
+/** Those of `paths` that are meant to be files of routes, sound or not; `fixed`: beside them by flags. */
 const checkRoutes = async (
   paths: readonly string[],
+  fixed: readonly Route[],
 ): Promise<readonly CheckedRoutes[]> => {
   const checked: CheckedRoutes[] = []
   for (const path of paths) {
     const text = await readRoutesText(path).catch(() => '')
-    if (isOfRoutes(text)) checked.push(await checkOne(path, text))
+    if (isOfRoutes(text)) checked.push(await checkOne(path, text, fixed))
   }
   return checked
 }
@@ -294,8 +321,20 @@ const isOfRoutes = (text: string): boolean =>
     /^[-\s{[]*["']?listen["']?\s*:\s*["']?(?:tcp|udp|unix):/m.test(text)) &&
   !new RegExp(String.raw`${top}(?:apiVersion|kind)["']?\s*:`, 'm').test(text)
 
-const checkOne = async (path: string, text: string): Promise<CheckedRoutes> => {
-  const { routes, faults } = await readRoutes(text)
+const checkOne = async (
+  path: string,
+  text: string,
+  fixed: readonly Route[],
+): Promise<CheckedRoutes> => {
+  const { routes, faults } = await readRoutes(text, fixed)
+  return checkedRoutes(path, routes, faults.map(faultText))
+}
+
+const checkedRoutes = async (
+  path: string,
+  routes: readonly Route[],
+  faults: readonly string[],
+): Promise<CheckedRoutes> => {
   const ofLists = await new ListFiles().load(routes)
   const all = faults.length + ofLists.length
   const verdict =
@@ -303,7 +342,7 @@ const checkOne = async (path: string, text: string): Promise<CheckedRoutes> => {
   return {
     path,
     problems: [
-      ...faults.map(fault => `${path}: ${faultText(fault)}`),
+      ...faults.map(fault => `${path}: ${fault}`),
       ...ofLists.map(({ file, message }) => `${file}: ${message}`),
     ],
     summary: `${path}: ${verdict}`,

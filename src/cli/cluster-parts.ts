@@ -153,7 +153,7 @@ const kubernetesLog = (
         advice:
           'raise the idle timeout in front of the API server above 10 minutes (600 s)',
       },
-      'something between Usher and the API server cuts idle watches; from now on Usher ends them earlier itself',
+      'something between Usher and the API server closes idle watches; from now on Usher ends them before that',
     ),
   fellBack: (resource, how) => log.info({ resource, how }, 'fell back'),
 })

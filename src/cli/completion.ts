@@ -15,7 +15,7 @@ export const completion = (
 ): Promise<number> => {
   const [shell = 'bash', more] = shells
   if (more !== undefined)
-    throw new UsageError('a script is for one shell; call it once for each', 'completion')
+    throw new UsageError('give one shell; run the command once for each', 'completion')
   io.out(scripts[shell](commandLines()))
   return Promise.resolve(0)
 }

@@ -40,7 +40,7 @@ const bench = async (): Promise<BenchModule> => {
   const program = programFile('bench')
   if (!existsSync(program))
     throw new UsageError(
-      'this package of Usher is without the bench: use that of npm, or a clone of the project',
+      'this package of Usher does not include the bench: use the npm package, or a clone of the project',
     )
   return (await import(program.href)) as BenchModule
 }

@@ -14,6 +14,7 @@ import {
   isInNamespace,
   type Kind,
   kindNames,
+  type Layout,
   type Listing,
   listings,
   bareName,
@@ -128,7 +129,13 @@ const connections = async (
   )
 }
 
-type Output = Pick<OptionsOf<'get'>, 'output' | 'noHeaders'>
+type Output = Pick<OptionsOf<'get'>, 'output' | 'noHeaders' | 'namespace'>
+
+/** As kubectl has it: of one namespace there is no column of namespaces. */
+const layoutOf = ({ output, namespace }: Output): Layout => ({
+  wide: output === 'wide',
+  namespaces: namespace === '',
+})
 
 export const printListing = async (
   listing: Listing,
@@ -144,8 +151,9 @@ export const printListing = async (
   }
   if (items.length === 0) return io.err(`usher get: there are no ${one}s\n`)
   if (output === 'name') return io.out(namesOf(one, items))
-  const rows = rowsOf(items, output === 'wide')
-  const lines = [listing.head(output === 'wide'), ...rows]
+  const layout = layoutOf(options)
+  const rows = rowsOf(items, layout)
+  const lines = [listing.head(layout), ...rows]
   printRows(options.noHeaders ? rows : lines, columnWidths(lines), io)
   if (!listing.isCounted) io.err(uncountedNote)
 }
@@ -156,9 +164,9 @@ const uncountedNote =
 const namesOf = (one: string, items: readonly Item[]): string =>
   items.map(({ name }) => `${one}/${name}\n`).join('')
 
-const rowsOf = (items: readonly Item[], wide: boolean): readonly Cells[] => {
+const rowsOf = (items: readonly Item[], layout: Layout): readonly Cells[] => {
   const now = Date.now()
-  return items.map(item => item.row(now, wide))
+  return items.map(item => item.row(now, layout))
 }
 
 const printRows = (rows: readonly Cells[], widths: readonly number[], io: Io): void => {
@@ -178,7 +186,8 @@ const watchListing = async (
   options: Output,
   io: Io,
 ): Promise<void> => {
-  const isWide = options.output === 'wide'
+  const layout = layoutOf(options)
+  const isTable = options.output === '' || layout.wide
   let known = new Map<string, readonly [text: string, item: Item]>()
   let widths: readonly number[] | undefined
   while (!io.gone.aborted) {
@@ -188,13 +197,13 @@ const watchListing = async (
     )
     const changes = changesOf(known, now)
     known = now
-    if (widths === undefined) {
-      const head = listing.head(isWide)
-      widths = columnWidths([head, ...rowsOf(listing.items, isWide)])
-      const isTable = options.output === '' || isWide
+    // As kubectl does: of an empty list there is no head yet.
+    if (widths === undefined && listing.items.length > 0) {
+      const head = listing.head(layout)
+      widths = columnWidths([head, ...rowsOf(listing.items, layout)])
       if (isTable && !options.noHeaders) printRows([head], widths, io)
     }
-    await printChanges(changes, listing, widths, options, io)
+    await printChanges(changes, listing, widths ?? [], options, io)
     await wait(systemClock, watchEveryMs, io.gone)
   }
 }
@@ -226,9 +235,10 @@ const printChanges = async (
   changes: readonly Change[],
   { one }: Listing,
   widths: readonly number[],
-  { output }: Output,
+  options: Output,
   io: Io,
 ): Promise<void> => {
+  const { output } = options
   if (output === 'json' || output === 'yaml')
     for (const [type, { document }] of changes) {
       const event = { type, object: document() }
@@ -238,6 +248,6 @@ const printChanges = async (
   else {
     const items = changes.map(([, item]) => item)
     if (output === 'name') io.out(namesOf(one, items))
-    else printRows(rowsOf(items, output === 'wide'), widths, io)
+    else printRows(rowsOf(items, layoutOf(options)), widths, io)
   }
 }

@@ -47,7 +47,7 @@ interface Table<K extends keyof typeof itemShapes, T> {
   readonly isCounted?: (one: T) => boolean
   readonly kind: K
   readonly nameOf: (one: T) => string
-  readonly columns: readonly Column<T>[]
+  readonly columns: (all: readonly T[]) => readonly Column<T>[]
   readonly documentOf: (one: T) => ItemOf<K>
 }
 
@@ -87,7 +87,7 @@ const routes: Table<'RouteList', ListedPort> = {
   isCounted: one => one.active !== null,
   nameOf: one => routeName(one.servicePort),
   documentOf: routeDocument,
-  columns: [
+  columns: () => [
     { name: 'NAME', read: one => routeName(one.servicePort) },
     { name: 'PROTOCOL', read: one => one.protocol },
     { name: 'LISTEN', read: one => one.vips.map(({ vip }) => vip).join(',') },
@@ -133,7 +133,7 @@ const services: Table<'ServiceList', ListedPort> = {
     ...partsOf(port),
     ...addressesOf(port),
   }),
-  columns: [
+  columns: () => [
     { name: 'NAMESPACE', read: one => partsOf(one).namespace },
     { name: 'NAME', read: one => partsOf(one).service },
     { name: 'PORT', read: one => partsOf(one).port || '-' },
@@ -172,16 +172,29 @@ export const ownedEndpoints = (port: PortEndpoints): readonly OwnedEndpoint[] =>
 const sinceOf = ({ endpoint: { drained, check } }: OwnedEndpoint): string | null =>
   drained?.since ?? check?.since ?? null
 
+const ofEndpoint = ({ port }: OwnedEndpoint): string => routeName(port.servicePort)
+
+/** Whose something is. In a sidecar these are routes, whose names have no namespace. */
+const ownerColumn = <T>(ownerOf: (one: T) => string, all: readonly T[]): Column<T> => ({
+  name: all.some(one => !ownerOf(one).includes('/')) ? 'ROUTE' : 'SERVICE',
+  read: ownerOf,
+})
+
 /** Those of `usher top`, too. */
 export const endpointColumns = {
-  route: { name: 'ROUTE', read: one => routeName(one.port.servicePort) },
+  owner: (all: readonly OwnedEndpoint[]) => ownerColumn(ofEndpoint, all),
   state: { name: 'STATE', read: one => endpointState(one.endpoint) },
   active: {
     name: 'ACTIVE',
     isNumber: true,
     read: one => figureText(one.endpoint.active),
   },
-} as const satisfies Readonly<Record<string, Column<OwnedEndpoint>>>
+} as const satisfies Readonly<
+  Record<
+    string,
+    Column<OwnedEndpoint> | ((all: readonly OwnedEndpoint[]) => Column<OwnedEndpoint>)
+  >
+>
 
 const endpoints: Table<'EndpointList', OwnedEndpoint> = {
   kind: 'EndpointList',
@@ -200,9 +213,9 @@ const endpoints: Table<'EndpointList', OwnedEndpoint> = {
     failures: one.endpoint.failures,
     check: one.endpoint.check,
   }),
-  columns: [
+  columns: all => [
     { name: 'NAME', read: one => one.name },
-    endpointColumns.route,
+    endpointColumns.owner(all),
     endpointColumns.state,
     {
       name: 'WEIGHT',
@@ -247,9 +260,9 @@ const listeners: Table<'ListenerList', OwnedVip> = {
     protocol: port.protocol,
     ...rest,
   }),
-  columns: [
+  columns: all => [
     { name: 'NAME', read: ({ vip }) => vip.vip },
-    { name: 'SERVICE', read: ({ port }) => routeName(port.servicePort) },
+    ownerColumn(({ port }) => routeName(port.servicePort), all),
     { name: 'KIND', read: ({ vip }) => vip.kind },
     { name: 'PROTOCOL', read: ({ port }) => port.protocol },
     { name: 'CAPTURE', read: ({ vip }) => vip.capture },
@@ -269,9 +282,9 @@ const connections: Table<'ConnectionList', Connection> = {
   kind: 'ConnectionList',
   nameOf: one => one.id,
   documentOf: ({ id: name, ...rest }) => ({ name, ...rest }),
-  columns: [
+  columns: all => [
     { name: 'NAME', read: one => one.id },
-    { name: 'ROUTE', read: one => one.route },
+    ownerColumn(({ route }) => route, all),
     { name: 'CLIENT', read: one => one.client },
     { name: 'ENDPOINT', read: one => one.endpoint || '-' },
     { name: 'STATE', read: one => one.state },
@@ -302,13 +315,20 @@ export interface Listing {
   /** False where a figure of an item is missing. */
   readonly isCounted: boolean
   /** Names of columns. */
-  readonly head: (wide: boolean) => Cells
+  readonly head: (layout: Layout) => Cells
+}
+
+/** Which columns a table has. */
+export interface Layout {
+  readonly wide: boolean
+  /** Items may be of several namespaces. */
+  readonly namespaces: boolean
 }
 
 export interface Item {
   readonly name: string
   /** `now`: epoch milliseconds. */
-  readonly row: (now: number, wide: boolean) => Cells
+  readonly row: (now: number, layout: Layout) => Cells
   /** As docs/operating.md has it. */
   readonly document: () => object
 }
@@ -318,19 +338,22 @@ const listing = <K extends keyof typeof itemShapes, T>(
   all: readonly T[],
   left = 0,
 ): Listing => {
-  const narrow = columns.filter(({ name }) => !name.endsWith('+'))
-  const shown = (wide: boolean) => (wide ? columns : narrow)
+  const possible = columns(all)
+  const shown = ({ wide, namespaces }: Layout) =>
+    possible.filter(
+      ({ name }) => (wide || !name.endsWith('+')) && (namespaces || name !== 'NAMESPACE'),
+    )
   return {
     kind,
     one: kind.replace('List', '').toLowerCase(),
     items: all.map(one => ({
       name: nameOf(one),
-      row: (now, wide) => rowOf(shown(wide), one, now),
+      row: (now, layout) => rowOf(shown(layout), one, now),
       document: () => documentOf(one),
     })),
     left,
     isCounted: all.every(isCounted),
-    head: wide => headOf(shown(wide)),
+    head: layout => headOf(shown(layout)),
   }
 }
 

@@ -40,7 +40,7 @@ export const run = async (args: readonly string[], io: Io): Promise<number> => {
   if (options.initOnly) return initOnly(settings, io)
   keepHeapSmall()
   const log = await createLog({ level: options.logLevel, format: options.logFormat })
-  for (const what of warnings) log.warn({ what }, 'flags and configuration')
+  for (const what of warnings) log.warn({ what }, 'configuration warning')
   if (cluster !== undefined) await setOomScore(options.oomScoreAdj, log)
   const { source, node, mode } = await origin(settings, log)
   const deps = proxyDeps({ ...settings, mode }, source, node)
@@ -143,7 +143,7 @@ const origin = async (settings: RunSettings, log: Log): Promise<Origin> => {
   const source = manifestSource({
     paths: options.manifests,
     onSkipped: what => log.info({ what }, 'object skipped: Usher does not use it'),
-    onWarning: what => log.warn({ what }, 'manifest files'),
+    onWarning: what => log.warn({ what }, 'manifest warning'),
   })
   return { source, node: { ...noNode, nodeName: options.hostnameOverride }, mode }
 }

@@ -67,7 +67,7 @@ export const serve = async (
     await prepare(deps.source, log, stop)
     if (stop.reason !== undefined) {
       await deps.source.close()
-      log.info({ reason: stop.reason.reason, starting: 'the first state' }, 'stopped')
+      log.info({ reason: stop.reason.reason, starting: 'the initial state' }, 'stopped')
       return stop.reason.code
     }
     const quit = (): void => void stop.ask('POST /quitquitquit')
@@ -112,7 +112,7 @@ export const serve = async (
 const prepare = async (source: Source, log: Log, stop: Stop): Promise<void> => {
   if (source.prepare === undefined) return
   const timer = systemClock.setTimeout(
-    () => log.warn({ source: source.status().name }, 'still reading the first state'),
+    () => log.warn({ source: source.status().name }, 'still reading the initial state'),
     notReadyMs,
   )
   try {
@@ -126,7 +126,7 @@ const prepare = async (source: Source, log: Log, stop: Stop): Promise<void> => {
 const logNotReady = (log: Log, proxy: RunningProxy): { cancel: () => void } => {
   const timer = systemClock.setTimeout(() => {
     const { reasons } = proxy.health()
-    log.warn({ reasons, advice: 'usher status says more' }, 'not serving yet')
+    log.warn({ reasons, advice: 'see usher status for details' }, 'not serving yet')
   }, notReadyMs)
   return { cancel: () => systemClock.clearTimeout(timer) }
 }

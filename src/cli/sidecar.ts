@@ -64,7 +64,7 @@ const quitByHttp = (options: OptionsOf<'sidecar'>): boolean => {
     return quitquitquit
   const is = bind === undefined ? 'off' : joinHostPort(bind.address, bind.port)
   throw new UsageError(
-    `--quitquitquit: the metrics address has to be a loopback one, and is ${is}; give --metrics-bind-address 127.0.0.1:10249`,
+    `--quitquitquit: the metrics address must be a loopback address, but is ${is}; give --metrics-bind-address 127.0.0.1:10249`,
     'sidecar',
   )
 }

@@ -30,7 +30,7 @@ export const tap = (options: Options, io: Io): Promise<number> =>
 
 const printNote = (io: Io, what: string): void => io.err(`usher tap: ${visible(what)}\n`)
 
-const routesOf = ({ service }: Options): readonly string[] =>
+const routesOf = ({ service }: Pick<Options, 'service'>): readonly string[] =>
   service.map(name => bareName(name, 'services'))
 
 const poll = (
@@ -116,9 +116,13 @@ interface Printer {
 }
 
 export const printerOf = (
-  { output }: Pick<OptionsOf<'tap'>, 'output'>,
+  options: Pick<Options, 'output' | 'service'>,
   io: Io,
-): Printer => (output === 'json' ? jsonPrinter(io) : textPrinter(io))
+): Printer => {
+  if (options.output === 'json') return jsonPrinter(io)
+  const areRoutes = routesOf(options).every(name => !name.includes('/'))
+  return textPrinter(io, headFor(areRoutes))
+}
 
 /** An object a line. */
 const jsonPrinter = ({ out }: Io): Printer => {
@@ -133,12 +137,12 @@ const jsonPrinter = ({ out }: Io): Printer => {
 }
 
 const gapText =
-  'Usher or one of its workers has restarted, or was not queried for 10 s (3 s while there are many queries): connections that ended meanwhile are not known'
+  'Usher or one of its workers has restarted, or was not queried for 10 s (3 s while there are many queries): connections that ended meanwhile were missed'
 
 /** As wide as what mostly is in them: the names stand there before it is known. */
-const head: Cells = [
+const headFor = (areRoutes: boolean): Cells => [
   'TIME'.padEnd('12:34:56.789Z'.length),
-  'SERVICE'.padEnd('default/web:http'.length),
+  (areRoutes ? 'ROUTE' : 'SERVICE').padEnd('default/web:http'.length),
   'CLIENT'.padEnd('10.244.1.23:54321'.length),
   'ENDPOINT'.padEnd('10.244.1.23:8080'.length),
   'LASTED',
@@ -148,7 +152,7 @@ const head: Cells = [
 ]
 
 /** Columns grow with what is in them: what was printed stays as it is. */
-const textPrinter = ({ out, err, colour }: Io): Printer => {
+const textPrinter = ({ out, err, colour }: Io, head: Cells): Printer => {
   let widths = columnWidths([head])
   out(`${aligned(head, widths, '', colour)}\n`)
   const print = (cells: Cells): void => {

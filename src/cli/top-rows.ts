@@ -141,12 +141,14 @@ export const endpointRows = ({ before, after, seconds }: Snapshots): readonly Ce
       (b.endpoint.active ?? 0) - (a.endpoint.active ?? 0) ||
       (endpointKey(a) < endpointKey(b) ? -1 : 1),
   )
-  return tableOf(ratedColumns, sorted)
+  return tableOf(ratedColumns(sorted), sorted)
 }
 
-const ratedColumns: readonly Column<RatedEndpoint>[] = [
+const ratedColumns = (
+  all: readonly RatedEndpoint[],
+): readonly Column<RatedEndpoint>[] => [
   { name: 'NAME', read: one => one.name },
-  endpointColumns.route,
+  endpointColumns.owner(all),
   endpointColumns.state,
   endpointColumns.active,
   failedColumn(one => (one.endpoint.failures === null ? null : one.failed)),

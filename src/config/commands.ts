@@ -69,12 +69,12 @@ export const commands = {
   },
   check: {
     summary: 'Validate files and flags, or test which modes work on this node.',
-    usage: '[FILE...] [flags of run]',
+    usage: '[FILE...] [--route ROUTE...] [flags of run]',
     description:
       'Without files, tests every mode and capture on this node, reports whether each works and ' +
       'why not, and leaves nothing behind but iptables’ empty tables. With files, reads manifests as `usher run` would, or a file ' +
       'of routes as `usher sidecar` would, and lists every problem with its file, document and ' +
-      'field. Also validates the flags of `usher run` and its --config file; if the mode in that ' +
+      'field; --route validates a route. Also validates the flags of `usher run` and its --config file; if the mode in that ' +
       'file does not work here, that is only a warning, because the file may be for another node. ' +
       'The last lines name the next command to run. Exits 0 if all is well; 1 if there are ' +
       'problems, or if the mode of --proxy-mode or the capture of --capture does not work here; ' +
@@ -205,7 +205,7 @@ export const commands = {
     description:
       'Queries a running Usher on this host for the ports of its Services (or its routes), their ' +
       'endpoints, the addresses that clients dial, or the open TCP connections, and prints one ' +
-      'line for each. Lists at most 10,000 connections; a note gives the number of the rest. Exits 0; 1 if a ' +
+      'line for each. Lists at most 10,000 connections; a note says how many were left out. Exits 0; 1 if a ' +
       'given name matches nothing or Usher has not read its Services yet; 3 with the reason when ' +
       'no Usher answers.',
     examples: [

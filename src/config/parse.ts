@@ -47,14 +47,14 @@ const nameOf = (command: Command, flag: string, { positional, type }: Row): stri
     ? type.metavar
     : `--${flag}`
 
-/** What a flag makes of its texts, or of its default. Throws BadValue. */
+/** What a flag makes of its texts, of its variable, or of its default. Throws UsageError. */
 const optionOf = (row: Row, command: Command, given: Given, flag: string): unknown => {
   const { type, env = '', envUnless = '' } = row
-  const texts = given.get(flag)
   const byVariable = given.has(envUnless) ? '' : process.env[env]
   const byDefault = byVariable || defaultOf(row, command)
   const none = type.join !== undefined && byDefault === '' ? [] : [byDefault]
-  return type.read(fieldValue(type, texts ?? none))
+  const from = byVariable && !given.has(flag) ? env : nameOf(command, flag, row)
+  return named(command, from, () => type.read(fieldValue(type, given.get(flag) ?? none)))
 }
 
 /** Throws UsageError for options that exclude one another. */
@@ -66,7 +66,7 @@ export const rejectConflicts = (
   const { minSyncPeriod = 0, syncPeriod = Number.POSITIVE_INFINITY } = options
   if (given.has('min-sync-period') && minSyncPeriod > syncPeriod)
     throw new UsageError(
-      `--min-sync-period: ${minSyncPeriod}ms is longer than --sync-period, which is ${syncPeriod}ms; make it no longer`,
+      `--min-sync-period: ${minSyncPeriod}ms is longer than --sync-period, which is ${syncPeriod}ms; make it shorter`,
       command,
     )
 }
@@ -98,14 +98,7 @@ export const readOptions = <C extends Command>(
   const rows = acceptedBy(command)
   const given = readTokens(command, new Map(rows), args)
   const values = rows.map(
-    ([flag, row]) =>
-      [
-        flag,
-        row,
-        named(command, nameOf(command, flag, row), () =>
-          optionOf(row, command, given, flag),
-        ),
-      ] as const,
+    ([flag, row]) => [flag, row, optionOf(row, command, given, flag)] as const,
   )
   const options = Object.fromEntries(
     values.flatMap(([flag, { noEffect }, value]) =>

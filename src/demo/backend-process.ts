@@ -81,7 +81,7 @@ const serveUdpEcho = (): void => {
   leaveOnTerm(done => socket.close(done))
 }
 
-// Ctrl-C reaches the whole foreground process group; the demo ends its backends itself,
+// On Windows Ctrl-C reaches every process of the console; the demo ends its backends itself,
 // after the proxy. And when the demo is gone, however it went, so is this.
 process.on('SIGINT', () => {})
 process.on('disconnect', () => process.exit(0))

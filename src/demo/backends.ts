@@ -58,6 +58,8 @@ class Slot {
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
       // Node's own flags of this process (a debugger's port) are not for it.
       execArgv: [],
+      // What a whole process group is sent, as by Ctrl-C, is for the demo, which ends them after the proxy.
+      detached: process.platform !== 'win32',
     })
     this.child = child
     // Its exit is what counts; a message that can't reach a dying child is no news.

@@ -19,7 +19,7 @@ const numbers: Readonly<Record<string, number>> = { x64: 321, arm64: 280 }
 export const loadBpfCall = (): BpfCall => {
   const number = platform() === 'linux' ? numbers[arch()] : undefined
   if (number === undefined)
-    throw new Error(`no bpf(2) is known for ${platform()} on ${arch()}`)
+    throw new Error(`bpf(2) is not supported for ${platform()} on ${arch()}`)
   const library = openCLibrary()
   const { errno } = library
   // Without `...`: variadic functions take their arguments otherwise on some platforms.

@@ -192,7 +192,7 @@ const idleFaults = (given: object): readonly CheckFault[] =>
     })
 
 const withoutEffect = (other: string): string =>
-  `does nothing without ${other}; give that, too`
+  `does nothing without ${other}; give that as well`
 
 const strayFaults = (given: object): readonly CheckFault[] => {
   const names = Object.keys(given)
@@ -209,7 +209,10 @@ const strayFaults = (given: object): readonly CheckFault[] => {
   const stray = names
     .filter(name => Object.hasOwn(checkFields, name))
     .filter(name => !common.has(name) && !own.includes(name))
-    .map(field => ({ field, message: `is not for a check by ${kind}; leave it out` }))
+    .map(field => ({
+      field,
+      message: `does not apply to a check by ${kind}; leave it out`,
+    }))
   const wanted = known === undefined && !names.includes('expect')
   const field = send === undefined ? 'type' : 'expect'
   const missing = {

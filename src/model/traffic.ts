@@ -22,8 +22,8 @@ export interface RetryOptions {
   readonly holdMs?: number | undefined
   /** How many wait at most (256); the newest is refused. */
   readonly mostHeld?: number | undefined
-  /** Endpoints are checked: those listed are up, as far as is known. False by default. */
-  readonly isChecked?: boolean | undefined
+  /** How endpoints are checked, as text: those listed are up, as far as is known. Undefined: they are not. */
+  readonly check?: string | undefined
   /**
    * UDP, where all the others are for TCP: an endpoint that answers no flow has failed, as far as
    * other endpoints answer. False by default.

@@ -2,7 +2,11 @@ import type { Problem } from '../model/snapshot.ts'
 import type { Clock } from '../util/clock.ts'
 import type { Routes } from './admin-routes.ts'
 import { closeServer, smallHttpServer } from './small-http-server.ts'
-import { listenOnFile, type ControlSocketFile } from './control-socket-file.ts'
+import {
+  givenSocket,
+  listenOnFile,
+  type ControlSocketFile,
+} from './control-socket-file.ts'
 import type { Log } from './log.ts'
 
 export interface ControlServerOptions {
@@ -53,4 +57,4 @@ export const startControlServer = async ({
 }
 
 const problemsOf = (path: string, message: string): readonly Problem[] =>
-  message === '' ? [] : [{ object: `--control-socket ${path}`, field: '', message }]
+  message === '' ? [] : [{ object: givenSocket(path), field: '', message }]

@@ -6,6 +6,12 @@ import { messageOf, UsherError } from '../util/usher-error.ts'
 /** Who may connect is who may write to the file, and root. */
 const modeBits = 0o600
 
+/** Where the path of a control socket was given, and the path, as errors name it. */
+export const givenSocket = (path: string): string =>
+  process.env['USHER_CONTROL_SOCKET'] === path
+    ? `USHER_CONTROL_SOCKET=${path}`
+    : `--control-socket ${path}`
+
 /**
  * Why a client must not speak to the socket at `path`; '' when it may. Its owner has to be this
  * user or root, and no other user may write to it; root takes any owner.
@@ -13,7 +19,7 @@ const modeBits = 0o600
 export const trustProblem = (path: string): string => {
   const file = statIfThere(path)
   if (file === undefined)
-    return 'there is no such file; is Usher running, with this --control-socket?'
+    return 'there is no such file; is Usher running with this control socket?'
   if (!file.isSocket()) return 'it is not a socket'
   if ((file.mode & 0o077) !== 0)
     return `its mode is ${(file.mode & modeMask).toString(8)}; only its owner may have access`
@@ -42,7 +48,7 @@ export const listenOnFile = async (
     draft => listenAt(server, { path: draft }),
   ).catch((error: unknown) => {
     if (server.listening) server.close()
-    throw new UsherError('CANNOT_LISTEN', `--control-socket ${path}: ${messageOf(error)}`)
+    throw new UsherError('CANNOT_LISTEN', `${givenSocket(path)}: ${messageOf(error)}`)
   })
   const problem = (): string => {
     const file = statIfThere(path)

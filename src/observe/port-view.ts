@@ -598,7 +598,7 @@ const boundState = (states: readonly (BindState | undefined)[]): VipState => {
 /** With a hint where another program has the port; ss(8) shows which. */
 const failedReason = (error: string): string =>
   error === 'EADDRINUSE'
-    ? `${error}, another program has this port, here or on all addresses`
+    ? `${error}, another program uses this port, here or on all addresses`
     : error
 
 const vipStatus = (

@@ -113,7 +113,7 @@ export class PlacementLog {
         ...(kernel > 0 && { byKernel: kernel }),
         notCaptured: count['not captured'],
       },
-      'many VIPs were placed at once',
+      'many VIPs were set up at once',
     )
     const missing = news.filter(({ placement }) => !isCaptured(placement))
     if (missing.length === 0) return
@@ -132,7 +132,7 @@ const describe = ({ vip, capture, binds, reason }: VipPlacement): string => {
   // Whether there are endpoints, or clients are refused, is no news of the VIP's.
   if (capture === 'kernel') return 'VIP is handled by the kernel'
   if (capture === 'local' || capture === 'listen')
-    return `${vip.kind === 'Route' ? 'route' : 'VIP'} is listened on at its own address`
+    return `${vip.kind === 'Route' ? 'route' : 'VIP'} is served at its own address`
   const proxyPort = binds
     .map(({ address, port }) => joinHostPort(address, port))
     .join(', ')
@@ -246,10 +246,13 @@ export class ChangeLog {
     this.#clock = clock
   }
 
-  /** A sync took in so many changed Services, and Services with changed endpoints. */
+  /** A sync took in so many changes of Services, and of EndpointSlices. */
   taken({ services, endpoints }: ChangeCount): void {
     if (services + endpoints === 0) return
-    this.#log.debug({ services, endpoints }, 'one sync applied changes')
+    this.#log.debug(
+      { serviceChanges: services, endpointChanges: endpoints },
+      'one sync applied changes',
+    )
     this.#services += services
     this.#endpoints += endpoints
     this.#syncs += 1
@@ -275,7 +278,11 @@ export class ChangeLog {
   #write(): void {
     if (this.#syncs === 0) return
     this.#log.info(
-      { services: this.#services, endpoints: this.#endpoints, syncs: this.#syncs },
+      {
+        serviceChanges: this.#services,
+        endpointChanges: this.#endpoints,
+        syncs: this.#syncs,
+      },
       'configuration synced',
     )
     this.#services = 0

@@ -163,7 +163,7 @@ export const nodePortProblems = (
     .map(family => ({
       object: '--nodeport-addresses',
       field: family,
-      message: `${cidrsOf(family)?.join(', ')} holds no address of this host on which this mode has node ports: node ports answer nowhere. Give primary, or a CIDR of the node's; loopback needs --nftables-localhost-nodeports, or --iptables-localhost-nodeports for 127.0.0.1`,
+      message: `${cidrsOf(family)?.join(', ')} contains no address of this host on which this mode serves node ports: no node port can be reached. Give primary, or a CIDR of the node's; loopback needs --nftables-localhost-nodeports, or --iptables-localhost-nodeports for 127.0.0.1`,
     }))
 }
 

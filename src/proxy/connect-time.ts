@@ -216,7 +216,7 @@ const withoutGroups = (
     .map(one => ({
       object,
       field: '--connect-time-exempt',
-      message: `there is no group ${one} in ${cgroup}: give one by its path there, or with * for what differs`,
+      message: `there is no cgroup ${one} in ${cgroup}: give a path relative to it, with * for the parts that vary`,
     }))
 
 /** What an operator has paused, drained or weighted is the relay's alone, which carries that out. */

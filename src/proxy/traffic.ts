@@ -88,7 +88,8 @@ export const createTraffic = async (deps: TrafficDeps): Promise<Traffic> => {
     failed: err => log.warn({ err }, 'the previous mode could not be shut down cleanly'),
   })
   isRunning = true
-  logMode(log, mode.choice)
+  // Elsewhere than on a node there is one, and no word of kube-proxy's.
+  if (options.mode !== undefined) logMode(log, mode.choice)
   const { choice } = mode
   const counters = hostCounters()
   if (isFallBack(choice)) fellBack(choiceText(choice))
@@ -153,7 +154,7 @@ const withRelay = (
       failed: err =>
         log.error(
           { err },
-          'Services that the relay served could not be handed over to the kernel: their new clients are not served until another mode or the next start serves them',
+          'Services that the relay served could not be handed over to the kernel: new clients are not served until another mode runs or Usher is restarted',
         ),
     })
   },

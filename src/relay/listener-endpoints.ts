@@ -305,7 +305,7 @@ export abstract class ListenerEndpoints<B extends Backend> {
     this.proxyProtocol = spec.proxyProtocol
     this.isSteered = (spec.steered?.length ?? 0) > 0
     this.balancer.replyMs = this.#replyMs()
-    this.balancer.keepsTiers = spec.retry?.isChecked === true
+    this.balancer.keepsTiers = spec.retry?.check !== undefined
     this.probers = spec.clients?.probers
     this.paused = spec.paused === true
     this.ends = false

@@ -117,7 +117,7 @@ const removeStale = async (path: string, { uid }: SocketAccess): Promise<void> =
   if (found === undefined) return
   if (!found.isSocket()) throw cannotListen('there is a file that is not a socket')
   if (found.uid !== ownUid() && found.uid !== uid)
-    throw cannotListen(`there is a socket of uid ${found.uid}, not of this user`)
+    throw cannotListen(`the socket there belongs to uid ${found.uid}, not to this user`)
   const answer = await answerAt(path)
   if (answer === '') throw cannotListen('another process listens on it')
   if (answer !== dead)

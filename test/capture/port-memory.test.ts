@@ -159,7 +159,11 @@ const good = `TCP 40001 0 ${a.id}\n`
 const bad: readonly (readonly [name: string, content: string, says: RegExp])[] = [
   ['nothing', '', /is not a file of proxy ports/],
   ['something else', '{"ports": []}\n', /is not a file of proxy ports/],
-  ['a later version', `usher-proxy-ports 2\n${good}`, /is of version 2; known is 1/],
+  [
+    'a later version',
+    `usher-proxy-ports 2\n${good}`,
+    /has version 2, and this Usher reads only version 1/,
+  ],
   [
     'a cut-off end',
     `usher-proxy-ports 1\n${good}${good.slice(0, 20)}`,

@@ -113,7 +113,10 @@ t.test('a proxy that serves the node is not disturbed', async t => {
 })
 
 t.test('words of a command line are quoted for a shell', async t => {
-  t.equal(nextOfRoutes("it's.yaml"), String.raw`usher sidecar --config 'it'\''s.yaml'`)
+  t.equal(
+    nextOfRoutes(['--config', "it's.yaml"]),
+    String.raw`usher sidecar --config 'it'\''s.yaml'`,
+  )
   const settings = await runSettings(['a b', '--capture=none'], async () => '', 'check')
   t.strictSame(nextOfRun(['a b', '--capture=none'], settings), [
     "usher run --manifests 'a b' --capture=none",

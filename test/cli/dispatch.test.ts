@@ -222,6 +222,32 @@ t.test('check says of a file of routes that it is in order', async t => {
   t.match(both.out, `\n      usher sidecar --config ${dir}/a.yaml\n`)
 })
 
+t.test('check looks at routes given by flag, beside files', async t => {
+  const route = 'tcp://127.0.0.1:1=a:1?check=tcp'
+  t.strictSame(await usher('check', `--route=${route}`), {
+    code: 0,
+    out: `--route: 1 route, ok\nnext: usher sidecar '--route=${route}'\n`,
+    err: '',
+  })
+  const routes = 'routes:\n  - {listen: tcp://127.0.0.1:1, endpoints: [b:1]}\n'
+  const dir = manifests(t, { 'a.yaml': routes, 'web.yaml': service('web') })
+  const clash = await usher('check', '--route', route, `${dir}/a.yaml`)
+  t.equal(clash.code, 1)
+  t.match(clash.out, /problem: .*a\.yaml: line 2: .*1 is taken by route "tcp:/)
+  t.match(clash.out, `run: usher check ${dir}/a.yaml --route '${route}'\n`)
+  const twice = await usher('check', '--route', route, `--route=tcp://127.0.0.1:1=b:2`)
+  t.equal(twice.code, 1)
+  t.match(twice.out, /problem: --route: route "tcp:.*b:2": .*1 is taken by route/)
+  const list = await usher('check', `--route=tcp://127.0.0.1:1=a:1?deny=file:${dir}/no`)
+  t.match(list, { code: 1, out: `problem: ${dir}/no: there is no such file` })
+  t.match(await usher('check', '--route=tcp://127.0.0.1:1=a'), { code: 2 })
+  const all = ['--route', route.replace(':1=', ':2='), `${dir}/a.yaml`, `${dir}/web.yaml`]
+  const { code, out } = await usher('check', ...all)
+  t.equal(code, 0)
+  t.match(out, `next: usher run --manifests ${dir}/web.yaml --capture listen\n`)
+  t.match(out, `\n      usher sidecar --route '${all[1]}' --config ${dir}/a.yaml\n`)
+})
+
 t.test('check lists all that is wrong with a file of routes', async t => {
   const dir = manifests(t, {
     'a.yaml': 'routes:\n  - {listen: tcp://localhost:1, endpoint: [a:1]}\n',

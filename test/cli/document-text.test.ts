@@ -31,10 +31,11 @@ t.test('so do lists, and connections as they end', async t => {
       {
         output,
         noHeaders: false,
+        namespace: '',
       },
       io,
     )
-  printerOf({ output: 'json' }, io).open({
+  printerOf({ output: 'json', service: [] }, io).open({
     id: '1',
     route: 'default/web',
     client: hostile,

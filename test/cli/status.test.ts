@@ -675,7 +675,7 @@ t.test('when nothing answers it says where it asked and what decides that', asyn
   await new Promise(resolve => server.close(resolve))
   const { code, out, err } = await ask(`127.0.0.1:${port}`)
   t.strictSame([code, out], [3, ''])
-  t.match(err, `asked http://127.0.0.1:${port}/status: connect ECONNREFUSED`)
+  t.match(err, `usher status: http://127.0.0.1:${port}/status: connect ECONNREFUSED`)
   t.match(err, /--address.*--metrics-bind-address/)
 })
 
@@ -695,7 +695,10 @@ t.test('an answer that is not Usher’s is refused, saying why', async t => {
     })
     return (await ask(address)).err
   }
-  t.match(await answer(404, 'no'), 'it answered 404 (no), so it is not an Usher')
+  t.match(
+    await answer(404, 'no'),
+    'it answered 404 (no), so it is not Usher, or not the right address of it',
+  )
   t.match(await answer(200, 'iptables'), 'its answer is not JSON, so it is not Usher')
   const other = await answer(200, '[]')
   t.match(other, 'does not understand its answer')

@@ -9,7 +9,7 @@ import { missingPrograms } from '../support/installed.ts'
 import { order, socketPath } from '../support/control-socket.ts'
 import { freeTcpPort, testHost } from '../support/ports.ts'
 import { until } from '../support/until.ts'
-import { runUsher, startUsher, startUsherBy } from '../support/usher.ts'
+import { runUsher, runUsherBy, startUsher, startUsherBy } from '../support/usher.ts'
 import { usherProgram } from '../support/usher-program.ts'
 
 t.jobs = 2
@@ -38,7 +38,10 @@ t.test('it is made for its owner alone, and removed at the end', async t => {
   t.equal(modeOf(socket), '600')
   await answers(t, socket)
   const second = await runUsher(...(await flags(socket)), '--metrics-bind-address=off')
-  t.match(second, { code: 1, err: `${socket}: another process listens on it` })
+  t.match(second, {
+    code: 1,
+    err: `--control-socket ${socket}: another process listens on it`,
+  })
   await answers(t, socket)
 
   chmodSync(socket, 0o666)
@@ -73,6 +76,26 @@ t.test('what a killed Usher left is replaced, and nothing else', async t => {
 
   const bad = await runUsher(...(await flags(`/${'x'.repeat(102)}`)))
   t.match(bad, { code: 2, err: /has 103 bytes, and the path of a socket has 102/ })
+})
+
+t.test('errors name the variable where the path is of it', async t => {
+  const socket = await socketPath(t)
+  await startUsher(t, ...(await flags(socket)))
+  const by = (path: string, ...args: string[]) =>
+    runUsherBy(['env', `USHER_CONTROL_SOCKET=${path}`], ...args)
+  const second = (await flags('')).slice(0, -1)
+  t.match(await by(socket, ...second), {
+    code: 1,
+    err: `USHER_CONTROL_SOCKET=${socket}: another process listens on it`,
+  })
+  t.match(await by(`${socket}2`, 'status'), {
+    code: 3,
+    err: `usher status: USHER_CONTROL_SOCKET=${socket}2: there is no such file`,
+  })
+  const long = `/${'x'.repeat(102)}`
+  for (const args of [['status'], second])
+    t.match(await by(long, ...args), { code: 2, err: 'USHER_CONTROL_SOCKET: "/xxx' })
+  t.match(await by(long, 'status', `--control-socket=${socket}`), { code: 0 })
 })
 
 t.test('clients that are slow or silent hold nothing up', async t => {
@@ -123,4 +146,8 @@ t.test('another user has no right to it', { skip }, async t => {
 t.test('there is none where none is asked for', async t => {
   const usher = await startUsher(t, ...(await flags('')))
   t.notOk(usher.records.some(({ msg }) => msg === 'control socket is listening'))
+  t.notOk(
+    usher.records.some(({ msg }) => / Proxier/.test(msg)),
+    "kube-proxy's word",
+  )
 })

@@ -122,7 +122,8 @@ t.test('privileges', async t => {
   t.test('what the DaemonSet may is enough for rules', { skip: noRules() }, async t => {
     t.match(checkIn(...granted()), /^capture +nftables +usable /m)
     t.match(checkIn(...granted()), /^mode +nftables +usable .*nft \d/m)
-    const less = /^its process is user 2071510256 with CAP_NET_BIND_SERVICE only$/m
+    const less =
+      /^the relay's process runs as user 2071510256 with CAP_NET_BIND_SERVICE only$/m
     t.match(checkIn(...granted()), less)
     const rest = granted().filter(name => name !== '+net_admin')
     t.match(checkIn(...rest), /^capture +nftables +not usable .*not permitted/m)

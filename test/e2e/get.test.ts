@@ -74,6 +74,8 @@ t.test('a node proxy is asked at its metrics address', async t => {
       ),
     )
     t.equal((await ask('svc', '--no-headers')).out, `${rows.join('\n')}\n`)
+    // As with kubectl.
+    t.match((await ask('services', '-n', 'shop')).out, /^NAME +PORT .*\napi +- +TCP /)
     const document = await json('services', '-n', 'shop')
     t.match(document, {
       kind: 'ServiceList',
@@ -122,7 +124,8 @@ t.test('a node proxy is asked at its metrics address', async t => {
         reason: '',
       },
     )
-    t.match((await ask('listener', '-o', 'wide')).out, /^NAME .* REASON$/m)
+    t.match((await ask('listener', '-o', 'wide')).out, /^NAME +SERVICE .* REASON$/m)
+    t.match((await ask('endpoints')).out, /^NAME +SERVICE +STATE /)
   })
 
   await t.test('connections', async t => {
@@ -149,7 +152,7 @@ t.test('a node proxy is asked at its metrics address', async t => {
   await t.test('where nobody answers', async t => {
     t.match(await runUsher('get', 'services', '--address=127.0.0.1:1'), {
       code: 3,
-      err: /^usher get: asked http:\/\/127\.0\.0\.1:1\/status: .*ECONNREFUSED.* Is Usher running\?/,
+      err: /^usher get: http:\/\/127\.0\.0\.1:1\/status: .*ECONNREFUSED.* Is Usher running\?/,
     })
   })
   await t.test('the status is as its schema says', async t => {

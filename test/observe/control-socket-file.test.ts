@@ -157,7 +157,7 @@ t.test("another user's", { skip }, async t => {
   chownSync(path, 1, 0)
   await t.rejects(
     listenOnFile(named(t, 'b'), path),
-    /a socket of uid 1, not of this user/,
+    /the socket there belongs to uid 1, not to this user/,
   )
   t.ok(existsSync(path))
 })

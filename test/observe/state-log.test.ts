@@ -144,8 +144,8 @@ t.test('placements', async t => {
     ] as const)
       placements.report([placed('web', placement)])
     t.strictSame(messages(), [
-      'info: VIP is listened on at its own address',
-      'info: route is listened on at its own address',
+      'info: VIP is served at its own address',
+      'info: route is served at its own address',
       'info: VIP is placed on proxy port 127.0.0.1:41000',
       'warn: VIP not captured: no port of 1-2 is free',
     ])
@@ -173,7 +173,7 @@ t.test('placements', async t => {
       (name, { port }) => failing && name === 'default/web' && port === 41000,
     )
     placements.report([placed('web', proxyPort), placed('other', ownAddress)])
-    t.strictSame(messages(), ['info: VIP is listened on at its own address'])
+    t.strictSame(messages(), ['info: VIP is served at its own address'])
     failing = false
     placements.report([placed('web', proxyPort), placed('other', ownAddress)])
     t.match(messages()[1], 'proxy port 127.0.0.1:41000')
@@ -194,7 +194,7 @@ t.test('placements', async t => {
       onVip: 0,
       onProxyPort: 40,
       notCaptured: 30,
-      msg: 'many VIPs were placed at once',
+      msg: 'many VIPs were set up at once',
     })
     const { examples, ...rest } = records.at(-1) ?? {}
     t.match(rest, { level: 'warn', notCaptured: 30 })
@@ -250,16 +250,16 @@ t.test('changes of the source', async t => {
   t.test('are told at once, and then as one line in 10 s', async t => {
     const { changes, clock, records } = await changeLog('info')
     changes.taken({ services: 1, endpoints: 2 })
-    t.match(records, [{ level: 'info', services: 1, endpoints: 2, syncs: 1 }])
+    t.match(records, [{ level: 'info', serviceChanges: 1, endpointChanges: 2, syncs: 1 }])
     for (let i = 0; i < 100; i += 1) changes.taken({ services: 0, endpoints: 3 })
     clock.advance(9999)
     t.equal(records.length, 1)
     clock.advance(1)
-    t.match(records[1], { services: 0, endpoints: 300, syncs: 100 })
+    t.match(records[1], { serviceChanges: 0, endpointChanges: 300, syncs: 100 })
     changes.taken({ services: 5, endpoints: 0 })
     t.equal(records.length, 2, 'the next 10 s run')
     clock.advance(10_000)
-    t.match(records[2], { services: 5, endpoints: 0, syncs: 1 })
+    t.match(records[2], { serviceChanges: 5, endpointChanges: 0, syncs: 1 })
     clock.advance(10_000)
     t.equal(clock.waiting, 0)
     changes.taken({ services: 1, endpoints: 0 })

@@ -254,7 +254,7 @@ t.test('connections are listed, and closed by their names', async t => {
   t.strictSame(await listed(path, 'wide'), {
     code: 0,
     out: [
-      'NAME   ROUTE             CLIENT          ENDPOINT     STATE     AGE  TO-BACKEND  TO-CLIENT  IDLE',
+      'NAME   SERVICE           CLIENT          ENDPOINT     STATE     AGE  TO-BACKEND  TO-CLIENT  IDLE',
       '1-a-1  default/web:http  [fd00::9]:1234  -            waiting  1m1s     1.0 KiB        0 B     -',
       '1-a-2  default/web:http  [fd00::9]:1234  10.1.0.1:80  open     1m1s     1.0 KiB        1 B    2s',
       '',

@@ -198,7 +198,8 @@ t.test('one that rests does so again when the next was not served', async t => {
 
 t.test('one that is up by its check does not give way to a later tier', async t => {
   for (const isChecked of [true, false]) {
-    const service = new Endpoints({ tiers: true, isChecked })
+    const check = isChecked ? 'tcp' : undefined
+    const service = new Endpoints({ tiers: true, check })
     for (const from of [a, b, c]) closes(service, 5, { sent: 'x', from })
     t.equal(service.isCoolingDown, true)
     const { key } = isChecked ? service.first : service.second

@@ -74,7 +74,7 @@ export const control = group('What', node, {
   failed: {
     commands: ['tap'],
     type: onOff,
-    help: 'Only failed connections: no endpoint accepted, one side reset, or another failure. However many connections end normally, they do not crowd these out.',
+    help: 'Only failed connections: no endpoint accepted, one side reset, or another failure. Connections that end normally never crowd these out, however many there are.',
   },
   client: {
     commands: ['tap'],

@@ -157,7 +157,7 @@ export const connectTime = group('Connect time', node, {
   'connect-time': {
     type: oneOf(['off', 'auto', 'on', 'host']),
     default: 'off',
-    help: 'Socket load balancing: BPF programs at the cgroup send processes of this node and its pods straight to an endpoint when they connect. No proxy or packet rule is involved, and endpoints see the address of the process. Works alongside every --proxy-mode, which serves all other clients. "auto": where it works. "on": the same, but it is a problem where it does not. "host": only processes of the node; pods use the proxy mode (for meshes that redirect pods). Needs Linux 5.8 or later with cgroup v2, CAP_BPF and CAP_NET_ADMIN.',
+    help: 'Socket load balancing: BPF programs attached to the cgroup send processes of this node and its pods straight to an endpoint when they connect. No proxy or packet rule is involved, and endpoints see the address of the process. Works alongside every --proxy-mode, which serves all other clients. "auto": where it works. "on": like "auto", but reported as a problem where it does not work. "host": only processes of the node; pods use the proxy mode (for meshes that redirect pods). Needs Linux 5.8 or later with cgroup v2, CAP_BPF and CAP_NET_ADMIN.',
   },
   'connect-time-cgroup': {
     type: anyText('DIR'),

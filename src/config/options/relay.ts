@@ -8,7 +8,7 @@ export const relay = {
     relay: {
       type: oneOf(['auto', 'linux', 'portable']),
       default: 'auto',
-      help: 'Relay implementation. "linux": threads that make system calls directly, by far the faster; needs Linux on x86-64 or arm64 and the optional package koffi. "portable": Node\'s own sockets. "auto": linux where it works, else portable; the log and `usher status` say which one and why.',
+      help: 'Relay implementation. "linux": threads that make system calls directly, much faster; needs Linux on x86-64 or arm64 and the optional package koffi. "portable": Node\'s own sockets. "auto": linux where it works, else portable; the log and `usher status` say which one and why.',
     },
     'relay-workers': {
       commands: servers,

@@ -47,8 +47,12 @@ export const what = group('What', node, {
     help: 'Write the configuration, including defaults, to FILE and exit.',
   },
   route: {
-    commands: ['sidecar'],
+    commands: ['sidecar', 'check'],
     type: list(route),
+    helpFor: {
+      check:
+        'A route as given to `usher sidecar --route`, to validate along with the files of routes. May be repeated.',
+    },
     help: 'A route: tcp://LISTEN=ENDPOINT,ENDPOINT or udp://LISTEN=ENDPOINT,ENDPOINT. LISTEN and ENDPOINT are an address with a port, or unix:/PATH for a unix socket; ENDPOINT may also be srv:NAME for SRV records. In ENDPOINT,ENDPOINT|ENDPOINT the part after the bar is a tier that is used when the endpoints before it are down. To listen on several addresses, separate them with commas, each with its own tcp:// or udp://. Options follow a question mark, like ?affinity=3h&replay=1k; docs/routes.md lists them. May be repeated.',
   },
   resolver: {

@@ -76,7 +76,7 @@ const foundBy = (name: string, backend: Backend, plan: TablePlan): Found => {
     return stayed.map(chain => ({
       what: `${name} -t ${plan.table}: chain ${chain}`,
       reason:
-        "it is emptied, but a rule that iptables can't read leads there (nft list ruleset)",
+        "it was emptied, but a rule that iptables can't read leads to it (nft list ruleset)",
     }))
   }
   const stage = plan.table === 'nat' ? { stage: 'leads' as const } : {}
@@ -87,7 +87,7 @@ const stayOf = (name: string, table: string, { chain, by, others }: HeldChain): 
   const more = others === 0 ? '' : ` (and ${others} more that it leads to)`
   return {
     what: `${name} -t ${table}: chain ${chain}${more}`,
-    reason: `a rule of another program leads there: -A ${by.text}`,
+    reason: `a rule of another program leads to it: -A ${by.text}`,
   }
 }
 

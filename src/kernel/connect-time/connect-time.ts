@@ -179,7 +179,7 @@ export class ConnectTime {
             {
               object,
               field: 'capacity',
-              message: `its tables have no room for ${this.#left.length} ServicePorts (${first.name} is one): the proxy mode carries their clients`,
+              message: `its tables have no room for ${this.#left.length} ServicePorts (such as ${first.name}): the proxy mode carries their clients`,
             },
           ]),
     ]

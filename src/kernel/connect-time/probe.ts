@@ -266,7 +266,7 @@ export const findCgroup = async (
   if (highest === undefined && (await isContainer(proc)))
     return {
       reason:
-        "this container sees its own cgroup only: mount the host's /sys/fs/cgroup into it, or name the node's cgroup (--connect-time-cgroup)",
+        "this container sees only its own cgroup: mount the host's /sys/fs/cgroup into it, or name the node's cgroup (--connect-time-cgroup)",
     }
   return { path: root.path, includesSelf: true }
 }

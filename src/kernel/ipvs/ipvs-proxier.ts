@@ -100,7 +100,7 @@ class IpvsProxier implements Proxier {
     const tooSmall = this.#tooSmall.map(kind => ({
       object: `ipset ${setName(this.#family, kind)}`,
       field: '',
-      message: `it has no room for more than ${maxEntries} entries; what is beyond is left out`,
+      message: `it has no room for more than ${maxEntries} entries; the rest is left out`,
     }))
     return [...tooSmall, ...this.#unreadable.problems()]
   }

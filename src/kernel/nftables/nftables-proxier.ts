@@ -516,7 +516,7 @@ const errorText = ({ stderr, message }: ToolError): string => {
 const noFlowtable = (family: IpFamily, reason: string): Problem => ({
   object: 'flowtable',
   field: family,
-  message: `--nftables-flowtable-devices: there is none, because of: ${reason}`,
+  message: `--nftables-flowtable-devices: no flowtable is used, because of: ${reason}`,
 })
 
 /** By what is written: entries of maps that a packet to the VIP is looked up in, and chains they lead to. */

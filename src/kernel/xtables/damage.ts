@@ -94,7 +94,7 @@ export class Unreadable {
     this.#problems.set(name, {
       object: `iptables ${table}`,
       field: partial.unreadable.join(', '),
-      message: `has rules that iptables can't read, as nft made them: Usher keeps up its own, but can't tell all that is there; move those rules to a table of their own (nft list ${table})`,
+      message: `has rules that iptables can't read, because they were made with nft: Usher maintains its own rules but can't see all others; move those to a table of their own (nft list ${table})`,
     })
   }
 

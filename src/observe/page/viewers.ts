@@ -112,7 +112,7 @@ export class Viewers {
     )
     log.warn(
       { client: refused, viewers },
-      'the live page has its maximum number of viewers',
+      'the live page has reached its maximum number of viewers',
     )
   }
 

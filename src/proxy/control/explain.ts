@@ -262,8 +262,7 @@ const explainedVerdict = (
   if (placed.capture === 'not captured') return { action: 'refuse', why: placed.reason }
   if (isKernel && isOutside) return { action: 'drop', why }
   if (isKernel) return { action: verdict === 'reject' ? 'refuse' : verdict, why }
-  if (explanation === undefined)
-    return { action: 'refuse', why: 'the relay is not there' }
+  if (explanation === undefined) return { action: 'refuse', why: 'there is no relay' }
   if (explanation.closed !== '')
     return {
       action: 'refuse',

@@ -107,7 +107,7 @@ export const kernelStep = (
     name,
     probe: async () => {
       const slow = clock.setTimeout(
-        () => log.warn({ mode: name }, 'testing this mode takes long'),
+        () => log.warn({ mode: name }, 'testing this mode is taking a long time'),
         slowMs,
       )
       return probeFamilies(family => kind.probe(family)).finally(() =>

@@ -135,7 +135,7 @@ export class Remote<Call, Self> {
     const { deadMs } = this.#deps
     this.#killReason = reason
     this.#signs.stop()
-    const detail = `was killed (${reason}) and has not ended for ${deadMs / 1000} s`
+    const detail = `was killed (${reason}) and has not ended after ${deadMs / 1000} s`
     this.#overdue = this.#deps.clock.setTimeout(() => this.#killFailed(detail), deadMs)
     this.#channel?.kill()
   }

@@ -253,7 +253,7 @@ export class SupervisedRelay implements Relay {
    */
   #killFailed(detail: string): void {
     const what = `the data plane (process ${this.pid}) ${detail}`
-    const error = new Error(`${what}; Usher ends, to be started again`)
+    const error = new Error(`${what}; Usher ends so that it is started again`)
     this.#deps.observer.fault('', error)
   }
 

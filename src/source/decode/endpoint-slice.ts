@@ -151,7 +151,7 @@ const endpointAddressFault = (given: unknown, family: IpFamily | undefined): str
   if (fault !== '' || family === undefined) return fault
   return familyOf(ipOf(given)) === family
     ? ''
-    : `${show(given)} is not an ${family} address, as addressType says`
+    : `${show(given)} is not an ${family} address, although addressType says so`
 }
 
 /** Of an address that is sound; `right`: whose is wanted. */

@@ -54,7 +54,7 @@ const options: Options = {
     'How each endpoint is checked, every 2 s.',
     {
       protocol: 'TCP',
-      decode: () => ({ onDown: 'keep', retry: { isChecked: true } }),
+      decode: check => ({ onDown: 'keep', retry: { check } }),
     },
   ),
   relay: option(v.boolean(isNot('true or false')), 'The relay carries its clients.', {

@@ -89,7 +89,7 @@ export class PluginCredentials implements Credentials {
     await this.#provider.applyToHTTPSOptions(request)
     const headers = new Headers(request.headers as Record<string, string>)
     const token = headers.get('authorization')?.replace(/^Bearer /, '') ?? ''
-    if (token === '') throw new Error('it gave no token')
+    if (token === '') throw new Error('it returned no token')
     return { token, cert: '', key: '', expiresAt: 0 }
   }
 
@@ -204,7 +204,7 @@ const outputOf = (child: ChildProcess, signal: AbortSignal): Promise<string> =>
     child.stdout?.on('data', (part: Buffer) => {
       output.push(part)
       if ((size += part.length) > mostOutput)
-        end(new Error('it printed more than 1 MiB, which is no ExecCredential'))
+        end(new Error('it printed more than 1 MiB, too much for an ExecCredential'))
     })
     child.stderr?.on('data', (part: Buffer) => {
       errors = `${errors}${part.toString('utf8')}`.slice(0, mostErrors)

@@ -189,7 +189,7 @@ const watchEvent = (line: string): WatchEvent => {
   }
   const resourceVersion = peek(peek(object, 'metadata'), 'resourceVersion')
   if (!isType(type) || typeof resourceVersion !== 'string')
-    throw new UsherError('MALFORMED', 'the server sent a line that is no event')
+    throw new UsherError('MALFORMED', 'the server sent a line that is not an event')
   return { type, object, resourceVersion }
 }
 

@@ -145,6 +145,6 @@ const failedBecause = (how: string, errors: string): UsherError =>
   errors.includes('heap out of memory')
     ? new UsherError(
         'READER_MEMORY',
-        `reading them takes more than ${mostHeapMiB} MiB of memory; split the files, or take out what is no Service, Endpoints, EndpointSlice, Node or ServiceCIDR`,
+        `reading them takes more than ${mostHeapMiB} MiB of memory; split the files, or remove everything but Services, Endpoints, EndpointSlices, Nodes and ServiceCIDRs`,
       )
     : failed(`the reader of manifests ended with ${how}: ${errors}`)

@@ -168,7 +168,7 @@ export class SetBuilder {
     if (!Array.isArray(items))
       return this.#hole({ object: document, field, message: 'is not a list' })
     if (depth >= deepestList) {
-      const message = `is a List in a List for the ${deepestList + 1}th time`
+      const message = `nests Lists more than ${deepestList} deep`
       return this.#hole({ object: document, field, message })
     }
     for (const [i, item] of items.entries())

@@ -200,7 +200,12 @@ const checkOptions = {
     'Health check of each endpoint, every 2 s: `tcp`, `http://:8008/primary`, `postgres`, `redis` or `mysql`, or an object. An endpoint that is down gets no new connections; see below.',
     {
       example: 'http://:8008/primary',
-      decode: given => ({ check: decodeCheck(given), retry: { isChecked: true } }),
+      at: ['retry', 'check'],
+      // A text has no password.
+      decode: given => ({
+        check: decodeCheck(given),
+        retry: { check: typeof given === 'string' ? given : (given.type ?? 'expect') },
+      }),
     },
   ),
   onDown: option(

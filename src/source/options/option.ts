@@ -193,7 +193,7 @@ export const idleOptions = (
       const message =
         needs === undefined || Object.hasOwn(raw, needs)
           ? (idle?.(raw, ways) ?? '')
-          : `does nothing without ${ways.nameOf(needs)}; give that, too`
+          : `does nothing without ${ways.nameOf(needs)}; give that as well`
       return message === '' ? [] : [{ name, message }]
     })
 

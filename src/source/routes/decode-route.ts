@@ -147,7 +147,7 @@ const listenFaults = ([first, ...others]: readonly PlacedListen[]): ShapeFault[]
     .filter(({ listen }) => listen.protocol !== first?.listen.protocol)
     .map(({ listen, path }) => ({
       path,
-      message: `is ${listen.protocol} beside ${first?.listen.protocol}; give a route for each protocol`,
+      message: `is ${listen.protocol}, but the first address is ${first?.listen.protocol}; give each protocol a route of its own`,
     }))
 
 const placeFaults = (raw: object): ShapeFault[] => {
@@ -211,7 +211,10 @@ const poolFaults = (raw: object, listens: readonly Listen[]): ShapeFault[] => {
     if (names === undefined && alpn === undefined)
       faults.push({ path: at, message: 'has neither names nor alpn; give one of them' })
     else if (isTwin)
-      faults.push({ path: at, message: 'is for the same as another; put them together' })
+      faults.push({
+        path: at,
+        message: 'is for the same clients as another pool; merge them',
+      })
     return faults
   })
 }
@@ -240,7 +243,7 @@ const unixFaults = (
       ? []
       : sockets.slice(0, 1).map(({ host }) => ({
           path: ['check'],
-          message: `asks a port, which ${show(host)} has not; give a check without a port`,
+          message: `needs a port, which ${show(host)} does not have; give a check without a port`,
         }))),
   ]
 }
@@ -348,5 +351,5 @@ const listenClash = (
 
 const nameClash = ({ name }: Route): Clash => ({
   field: 'name',
-  message: `${show(name)} is the name of another route; give each one of its own`,
+  message: `${show(name)} is the name of another route; give each route its own name`,
 })

@@ -33,7 +33,7 @@ export const readRoutesText = async (path: string): Promise<string> => {
   if (bytes.length > mostBytes)
     throw new Error(`it is larger than ${mostBytes / 1024} KiB; split it`)
   const text = decodeUtf8(bytes)
-  if (text.includes('\0')) throw new Error('it has NUL bytes; save it as UTF-8 text')
+  if (text.includes('\0')) throw new Error('it contains NUL bytes; save it as UTF-8 text')
   return text
 }
 
@@ -80,7 +80,8 @@ const isManifest = (value: unknown): boolean =>
 
 const manifestFault: ShapeFault = {
   path: ['apiVersion'],
-  message: 'is of a manifest, not of a file of routes; give it to usher run --manifests',
+  message:
+    'belongs in a manifest, not in a file of routes; give it to usher run --manifests',
 }
 
 const faultsOfRoutes = (value: unknown): ShapeFault[] => [

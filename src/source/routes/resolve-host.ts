@@ -49,7 +49,7 @@ export const systemResolver = (system = systemFiles): Resolve => {
     try {
       if (services.includes('dns'))
         return await resolveByDns(await confOf(system), host, signal, names)
-      if (!more) throw new UsherError('NOT_FOUND', 'the hosts file does not have it')
+      if (!more) throw new UsherError('NOT_FOUND', 'it is not in the hosts file')
     } catch (error) {
       // What DNS had it does not lose by failing: another way may know another host by that name.
       const isUnknown = names.has(host) && !hasCode(error, 'NOT_FOUND')

@@ -145,7 +145,7 @@ export const socketOptions = {
   socketMode: option(
     checkedText(
       given => /^0?[0-7]{3}$/.test(given),
-      "three octal digits as a text, like '660'",
+      "three octal digits as a string, like '660'",
       '^0?[0-7]{3}$',
       '600',
     ),
@@ -154,7 +154,7 @@ export const socketOptions = {
   socketOwner: option(
     checkedText(
       given => given !== '' && socketOwner.test(given),
-      "numbers of a user and a group as a text, like '999:999'",
+      "numbers of a user and a group as a string, like '999:999'",
       String.raw`^(\d{1,9})?(:\d{1,9})?$`,
       '999:999',
     ),

@@ -40,7 +40,7 @@ t.test(
     t.equal(code, 1)
     t.match(
       err,
-      'usher cleanup: iptables-nft -t nat: chain KUBE-MARK-MASQ stays: a rule of another program leads there: -A CNI-DN-1 -s 10.1.0.0/16 -j KUBE-MARK-MASQ\n',
+      'usher cleanup: iptables-nft -t nat: chain KUBE-MARK-MASQ stays: a rule of another program leads to it: -A CNI-DN-1 -s 10.1.0.0/16 -j KUBE-MARK-MASQ\n',
     )
     t.match(err, `chain ${sep} (and 2 more that it leads to) stays: `)
     t.match(out, 'removed iptables-nft -t nat: chain KUBE-POSTROUTING\n')
@@ -102,7 +102,7 @@ t.test('a verdict of nft’s holds a chain, which leads nowhere then', options, 
   t.equal(code, 1)
   t.match(
     err,
-    /-t nat: chain KUBE-SERVICES stays: it is emptied, but a rule that iptables/,
+    /-t nat: chain KUBE-SERVICES stays: it was emptied, but a rule that iptables/,
   )
   t.match(out, 'removed iptables-nft -t filter: chain KUBE-SERVICES\n')
   const left = await ns.run('nft', ['list', 'table', 'ip', 'nat'])

@@ -56,7 +56,7 @@ const cases: Readonly<Record<string, readonly [Proc, object]>> = {
       first: '0::/',
       isHost: false,
     },
-    { reason: /^this container sees its own cgroup only: mount the host's/ },
+    { reason: /^this container sees only its own cgroup: mount the host's/ },
   ],
   "a container with the host's too": [
     {

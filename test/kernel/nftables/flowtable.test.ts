@@ -40,7 +40,7 @@ t.test(
         object: 'flowtable',
         field: 'IPv4',
         message:
-          '--nftables-flowtable-devices: there is none, because of: Could not process rule: No such file or directory (the kernel lacks nf_flow_table, or a device is not there)',
+          '--nftables-flowtable-devices: no flowtable is used, because of: Could not process rule: No such file or directory (the kernel lacks nf_flow_table, or a device is not there)',
       },
     ])
     t.notMatch(inputs.join(''), /flow/)

@@ -41,7 +41,7 @@ t.test('a mode whose tools hang at the start is named in the log', async t => {
   clock.advance(9000)
   t.strictSame(said, [])
   clock.advance(1000)
-  t.strictSame(said, ['testing this mode takes long'])
+  t.strictSame(said, ['testing this mode is taking a long time'])
   const no = { usable: false, detail: 'it hangs' }
   answer(no)
   await new Promise(resolve => setImmediate(resolve))

@@ -98,7 +98,7 @@ t.test('the parent of a data plane', async t => {
       const [{ fault }] = (await once(parent, 'message')) as [{ fault: string }]
       t.equal(
         fault,
-        `the data plane (process ${pid}) can't be killed, though it did not respond for 10 s: kill EPERM; Usher ends, to be started again`,
+        `the data plane (process ${pid}) can't be killed, though it did not respond for 10 s: kill EPERM; Usher ends so that it is started again`,
       )
       t.strictSame(await ended, [1, null])
     },

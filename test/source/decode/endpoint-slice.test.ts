@@ -94,7 +94,7 @@ t.test('EndpointSlices', async t => {
       ],
       [
         slice({ addressType: 'IPv6' }),
-        'endpoints[0].addresses[0]: "10.0.0.1" is not an IPv6 address, as addressType says',
+        'endpoints[0].addresses[0]: "10.0.0.1" is not an IPv6 address, although addressType says so',
       ],
       [
         slice({ endpoints: [{ addresses: [] }] }),

@@ -141,7 +141,7 @@ t.test('endpoints may be checked, by tcp only', async t => {
   const idle = annotated({ 'usher-proxy.io/on-down': 'reset' })
   t.notOk('onDown' in (objectOf(idle) as object))
   t.strictSame(faultsOf(idle), [
-    fault('on-down', 'does nothing without check; give that, too'),
+    fault('on-down', 'does nothing without check; give that as well'),
   ])
 })
 

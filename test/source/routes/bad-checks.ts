@@ -51,7 +51,7 @@ export const checkTexts: readonly (readonly [text: string, message: string])[] =
   ['tcp://me@:1', 'names a user, which tcp has no use for; leave it out'],
   ['redis:///master', `role "master" ${form.role}`],
   ['redis:///', `role "" ${form.role}`],
-  ['redis://me@/primary', 'does nothing without password; give that, too'],
+  ['redis://me@/primary', 'does nothing without password; give that as well'],
   ['mysql://@', `"" ${form.name}`],
   ['mysql://a b@', `"a b" ${form.name}`],
   ['mysql://:3306/db', 'has the path "/db", which it has no use for; leave it out'],
@@ -59,7 +59,8 @@ export const checkTexts: readonly (readonly [text: string, message: string])[] =
   ['postgres:///a b', `"a b" ${form.name}`],
 ]
 
-const stray = (type: string): string => `is not for a check by ${type}; leave it out`
+const stray = (type: string): string =>
+  `does not apply to a check by ${type}; leave it out`
 
 /** As an object in YAML, its fault in one field. */
 export const checkObjects: readonly (readonly [
@@ -112,7 +113,7 @@ export const checkObjects: readonly (readonly [
   ['{type: redis, role: master}', 'role', `"master" ${form.role}`],
   ['{type: redis, role: [primary]}', 'role', `a list ${form.role}`],
   ['{type: redis, role: null}', 'role', `null ${form.role}`],
-  ['{type: redis, user: a}', 'user', 'does nothing without password; give that, too'],
+  ['{type: redis, user: a}', 'user', 'does nothing without password; give that as well'],
   ['{type: redis, expectStatus: 200}', 'expectStatus', stray('redis')],
   ['{type: mysql, user: ""}', 'user', `"" ${form.name}`],
   ['{type: mysql, user: true}', 'user', `true ${form.name}`],

@@ -110,7 +110,7 @@ const whole: readonly BadFile[] = [
     [
       1,
       'apiVersion',
-      'is of a manifest, not of a file of routes; give it to usher run --manifests',
+      'belongs in a manifest, not in a file of routes; give it to usher run --manifests',
     ],
   ],
   ['\nroutes: 7\n', [2, 'routes', `7 ${form.routes}`]],
@@ -302,7 +302,11 @@ const together: readonly BadFile[] = [
   ],
   [
     'routes:\n  - listen:\n      - tcp://[::]:1\n      - udp://0.0.0.0:1\n      - a\n      - tcp://[0::0]:1\n    endpoints: [a:1]\n',
-    [4, 'routes[0].listen[1]', 'is UDP beside TCP; give a route for each protocol'],
+    [
+      4,
+      'routes[0].listen[1]',
+      'is UDP, but the first address is TCP; give each protocol a route of its own',
+    ],
     [5, 'routes[0].listen[2]', `"a" ${form.listen}`],
   ],
   [
@@ -333,14 +337,18 @@ const together: readonly BadFile[] = [
   ],
   [
     'routes:\n  - {name: x, listen: tcp://127.0.0.1:1, endpoints: [a:1]}\n  - name: x\n    listen: tcp://127.0.0.1:2\n    endpoints: [a:1]\n',
-    [3, 'routes[1].name', '"x" is the name of another route; give each one of its own'],
+    [
+      3,
+      'routes[1].name',
+      '"x" is the name of another route; give each route its own name',
+    ],
   ],
   [
     'routes:\n  - {name: tcp-127-0-0-1-2, listen: tcp://127.0.0.1:1, endpoints: [a:1]}\n  - listen: tcp://127.0.0.1:2\n    endpoints: [a:1]\n',
     [
       3,
       'routes[1].name',
-      '"tcp-127-0-0-1-2" is the name of another route; give each one of its own',
+      '"tcp-127-0-0-1-2" is the name of another route; give each route its own name',
     ],
   ],
   [
@@ -396,7 +404,7 @@ const together: readonly BadFile[] = [
     [
       4,
       'routes[0].check',
-      'asks a port, which "unix:/run/a" has not; give a check without a port',
+      'needs a port, which "unix:/run/a" does not have; give a check without a port',
     ],
   ],
   [
@@ -414,7 +422,7 @@ const together: readonly BadFile[] = [
   ],
   [
     withField('onDown', 'reset'),
-    [4, 'routes[0].onDown', 'does nothing without check; give that, too'],
+    [4, 'routes[0].onDown', 'does nothing without check; give that as well'],
   ],
   ...['rest', 'Reset', ''].map((text): BadFile => [
     withField('check', `tcp\n    onDown: "${text}"`),

@@ -35,7 +35,7 @@ export const badFlags: readonly BadFlag[] = [
     `${flag}?check=${text}`,
     `: check ${message}`,
   ]),
-  [`${flag}?on-down=reset`, 'on-down does nothing without check; give that, too'],
+  [`${flag}?on-down=reset`, 'on-down does nothing without check; give that as well'],
   [`${flag}?check=tcp&on-down=rest`, 'on-down "rest" is not keep or reset'],
   [`${flag}?check=http://:1/a&b=c`, `option "b" ${unknownOption}`],
   [`${flag}?nmae=x`, 'option "nmae" is unknown; did you mean name?'],

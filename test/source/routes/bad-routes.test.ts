@@ -79,7 +79,7 @@ t.test('what can’t be read as a file of routes says why', async t => {
     [`${dir}/latin/x`, /ENOTDIR/],
     [`${dir}/latin`, /^it is not UTF-8 text$/],
     [`${dir}/utf16`, /^it is not UTF-8 text$/],
-    [`${dir}/nul`, /^it has NUL bytes; save it as UTF-8 text$/],
+    [`${dir}/nul`, /^it contains NUL bytes; save it as UTF-8 text$/],
     [`${dir}/huge`, /^it is larger than 64 KiB; split it$/],
   ]
   for (const [path, message] of cases) await t.rejects(readRoutesText(path), { message })

@@ -28,8 +28,8 @@ export const form = {
   longPath: 'is longer than the 102 bytes that the path of a socket may have',
   plainPath:
     'has a space, a zero or a question mark; give a path without, like unix:/run/db.sock, or unix:@db for an abstract one',
-  socketMode: "is not three octal digits as a text, like '660'",
-  socketOwner: "is not numbers of a user and a group as a text, like '999:999'",
+  socketMode: "is not three octal digits as a string, like '660'",
+  socketOwner: "is not numbers of a user and a group as a string, like '999:999'",
   pathOnly: 'is for a route that listens at a path, like unix:/run/db.sock; leave it out',
   byAddress:
     'needs the address of a client, and clients of a unix socket have none; leave it out, or listen on tcp://',

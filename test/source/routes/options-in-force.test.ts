@@ -88,6 +88,16 @@ t.test('what is not given is not in force', async t => {
   t.strictSame(optionsInForce({}), {})
 })
 
+t.test('a check is told, and no password of it', async t => {
+  t.strictSame(await of("check: 'http://:8008/primary?a=b'"), {
+    check: 'http://:8008/primary?a=b',
+  })
+  t.strictSame(await of('check: {type: redis, user: usher, password: secret}'), {
+    check: 'redis',
+  })
+  t.strictSame(await of("check: {send: 'PING', expect: 'PONG'}"), { check: 'expect' })
+})
+
 t.test('of lists there is the number of ranges', async t => {
   const two = rangesOf(['10.0.0.0/8', 'fd00::1'])
   const clients = { deny: [two, two], allow: [rangesOf(['192.0.2.1'])] }

@@ -80,7 +80,7 @@ t.test('what is not there is told apart from what failed', async t => {
     [
       'an odd code',
       asked => dns.reply(asked, [], { rcode: 11 }),
-      'SERVER: it says error 11',
+      'SERVER: it returned error 11',
     ],
     [
       'another type',

@@ -165,7 +165,7 @@ t.test('the hosts file and nsswitch.conf count, and are read again', async t => 
   t.match(await resolve('db', signal), { addresses: ['10.0.0.1'] })
   await writeFile(paths.nsswitch, 'hosts: files\n')
   t.match(await resolve('db', signal), { addresses: ['10.9.9.9'] })
-  await t.rejects(resolve('good', signal), { message: 'the hosts file does not have it' })
+  await t.rejects(resolve('good', signal), { message: 'it is not in the hosts file' })
   await writeFile(paths.nsswitch, '')
   t.match(await resolve('good', signal), { addresses: ['10.0.0.1'] }, 'the default')
 })

@@ -88,7 +88,7 @@ t.test('a bad route is told with its text, the part and what is right', async t 
     ['tcp://127.0.0.1:1', whole],
     [
       'tcp://127.0.0.1:1,udp://127.0.0.1:1=10.0.0.1:1',
-      'listen is UDP beside TCP; give a route for each protocol',
+      'listen is UDP, but the first address is TCP; give each protocol a route of its own',
     ],
     [
       'tcp://127.0.0.1:1,tcp://[::1]:1=[::1]:1',

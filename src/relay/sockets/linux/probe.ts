@@ -39,7 +39,7 @@ export const probeLinuxRelay = (
   const { layout, load } = { layout: structLayout(), load: loadSyscalls, ...ground }
   if (layout === undefined)
     return {
-      reason: `it is for Linux on x86-64 or arm64, and this is ${platform()} on ${arch()}`,
+      reason: `it needs Linux on x86-64 or arm64, and this is ${platform()} on ${arch()}`,
     }
   let calls: Syscalls
   try {
@@ -54,7 +54,7 @@ export const probeLinuxRelay = (
 const loadProblem = (error: unknown): string => {
   const { code, message } = error as NodeJS.ErrnoException
   if (code === 'MODULE_NOT_FOUND')
-    return 'the optional package koffi, which makes its system calls, is not installed; `npm install` without --omit=optional has it'
+    return 'the optional package koffi, which makes its system calls, is not installed; `npm install` without --omit=optional installs it'
   // Some of koffi's and of the dynamic linker's messages have several lines.
   return `koffi, which makes its system calls, can't be loaded: ${message.split('\n', 1).join('')}`
 }

@@ -15,7 +15,7 @@ const longestWaitMs = 10_000
 const port = parentPort
 const layout = structLayout()
 if (port === null || layout === undefined) {
-  throw new Error('this is a thread of the Linux relay; it can not run by itself')
+  throw new Error('this is a thread of the Linux relay; it cannot run on its own')
 }
 
 const takeOrders = (): readonly Order[] => {

@@ -82,7 +82,7 @@ const recordsIn = <T extends QuestionType>(
 ): Omit<Records<T>, 'cut'> => {
   if (rcode === noSuchName)
     return { records: [], ttl: 0, none: 'there is no such name (NXDOMAIN)' }
-  if (rcode !== 0) throw new Error(codes[rcode] ?? `it says error ${rcode}`)
+  if (rcode !== 0) throw new Error(codes[rcode] ?? `it returned error ${rcode}`)
   const isOfType = (record: DnsRecord): record is RecordOf<T> => record.type === type
   let ttl = Infinity
   let owner = plainName(name)
