@@ -27,7 +27,7 @@ import { joinHostPort } from '../util/ip.ts'
 import { KeyedList } from '../util/keyed-list.ts'
 import { unservedPlacement } from './placements.ts'
 import { type Loop, LoopCutter } from './loops.ts'
-import type { Mode } from './mode.ts'
+import type { RelayMode } from './mode.ts'
 import type { NodeClientsWatch } from './node-clients.ts'
 import type { OperatorOrders } from './operator-orders.ts'
 import { joinLists, listOfServicePorts } from '../model/service-port-list.ts'
@@ -46,7 +46,7 @@ export interface UserspaceModeDeps {
 }
 
 /** The userspace mode: a capture that leads traffic to a relay that listens. */
-export class UserspaceMode implements Mode {
+export class UserspaceMode implements RelayMode {
   readonly name = 'userspace'
   readonly #deps: UserspaceModeDeps
   readonly #loops: LoopCutter
@@ -55,6 +55,7 @@ export class UserspaceMode implements Mode {
   )
   readonly #uncarried = new KeyedList<ServicePort, Placement>(listenerId)
   #placements: readonly Placement[] = []
+  #led: readonly Placement[] = []
   #problems: readonly Problem[] = []
 
   constructor(deps: UserspaceModeDeps) {
@@ -64,6 +65,10 @@ export class UserspaceMode implements Mode {
 
   get placements(): readonly Placement[] {
     return this.#placements
+  }
+
+  get led(): readonly Placement[] {
+    return this.#led
   }
 
   get problems(): readonly Problem[] {
@@ -82,12 +87,13 @@ export class UserspaceMode implements Mode {
     const unserved = await this.#uncarried.update(uncarried, port =>
       unservedPlacement(port, noSctp),
     )
+    this.#led = refusingRings(placements, loops)
     this.#placements = unserved.length === 0 ? placements : [...placements, ...unserved]
     this.#problems = [...loops.map(loopProblem), ...uncarried.map(sctpProblem)]
     // Before the first client can come.
     nodeClients.poll()
     await relay.apply(orders.apply(listeners, servicePorts))
-    await capture.steer(placements, snapshots)
+    await capture.steer(this.#led, snapshots)
   }
 
   async drain(ms: number): Promise<DrainResult> {
@@ -166,6 +172,41 @@ const loopProblem = ({ listener, endpoint }: Loop): Problem => ({
   field: 'endpoints',
   message: `endpoint ${endpoint.key} leads back to this Service; it is left out`,
 })
+
+/**
+ * As rules are to have it: clients that only left-out endpoints could serve are refused by them, as
+ * a proxy port without a listener would keep them waiting in silence.
+ */
+const refusingRings = (
+  placements: readonly Placement[],
+  loops: readonly Loop[],
+): readonly Placement[] => {
+  if (loops.length === 0) return placements
+  const leftOut = new Set(
+    loops.map(({ listener, endpoint }) => `${listener.id} ${endpoint.key}`),
+  )
+  const withoutLoops = new Set(loops.map(({ listener }) => listener.id))
+  return placements.map(placement => {
+    const { listenerId: id, servicePort } = placement
+    if (!withoutLoops.has(id)) return placement
+    const targetOf = (target: Target): Target =>
+      target.endpoints.every(({ address, port }) =>
+        leftOut.has(`${id} ${joinHostPort(address, port)}`),
+      ) && target.verdict === 'forward'
+        ? { verdict: 'reject', endpoints: [] }
+        : target
+    const { internal, external, externalFromNode } = servicePort
+    return {
+      ...placement,
+      servicePort: {
+        ...servicePort,
+        internal: targetOf(internal),
+        external: targetOf(external),
+        externalFromNode: targetOf(externalFromNode),
+      },
+    }
+  })
+}
 
 /** The addresses of a placed ServicePort, together where their clients get the same. */
 export const relayFronts = ({ servicePort, vips }: Placement): readonly RelayFront[] => {

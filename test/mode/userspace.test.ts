@@ -375,6 +375,25 @@ t.test('placements tell of each VIP, also of those that share a bind', async t =
   ])
 })
 
+t.test('rules refuse whom only endpoints could serve that lead back', async t => {
+  const { mode, sync } = fixture()
+  const verdicts = (): unknown =>
+    mode.led.map(({ servicePort: { internal, external } }) => [
+      internal.verdict,
+      external.verdict,
+    ])
+  const ports = [{ name: 'http', protocol: 'TCP' as const, port: 80 }]
+  const [listener] = await sync(service(), slice({ '127.96.0.1': 'ready' }, { ports }))
+  t.strictSame(keys(listener), [])
+  t.strictSame(verdicts(), [['reject', 'reject']])
+  t.match(mode.problems, [{ message: /^endpoint 127\.96\.0\.1:80 leads back/ }])
+  t.match(mode.placements, [{ servicePort: { internal: { verdict: 'forward' } } }])
+  await sync(slice({ '127.96.0.1': 'ready', '10.1.0.1': 'ready' }, { ports }))
+  t.strictSame(verdicts(), [['forward', 'forward']])
+  await sync(slice({ '10.1.0.1': 'ready' }))
+  t.equal(mode.led, mode.placements)
+})
+
 t.test('a relay that fails makes the sync fail, and the next one goes on', async t => {
   const { relay, sync } = fixture()
   relay.failure = new Error('broken')
