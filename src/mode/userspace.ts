@@ -23,6 +23,7 @@ import {
   type EndpointChoice,
   type RelayFront,
 } from '../relay/relay.ts'
+import { holdsClients, usableEndpoints } from '../relay/open-fronts.ts'
 import { joinHostPort } from '../util/ip.ts'
 import { KeyedList } from '../util/keyed-list.ts'
 import { unservedPlacement } from './placements.ts'
@@ -87,12 +88,22 @@ export class UserspaceMode implements RelayMode {
     const unserved = await this.#uncarried.update(uncarried, port =>
       unservedPlacement(port, noSctp),
     )
-    this.#led = refusingRings(placements, loops)
     this.#placements = unserved.length === 0 ? placements : [...placements, ...unserved]
     this.#problems = [...loops.map(loopProblem), ...uncarried.map(sctpProblem)]
     // Before the first client can come.
     nodeClients.poll()
-    await relay.apply(orders.apply(listeners, servicePorts))
+    const ordered = orders.apply(listeners, servicePorts)
+    // All three lists have the same order.
+    this.#led =
+      ordered === wanted
+        ? placements
+        : placements.map((placement, index) => {
+            const listener = ordered[index]
+            return listener === undefined || listener === wanted[index]
+              ? placement
+              : refusing(placement, listener)
+          })
+    await relay.apply(ordered)
     await capture.steer(this.#led, snapshots)
   }
 
@@ -174,38 +185,28 @@ const loopProblem = ({ listener, endpoint }: Loop): Problem => ({
 })
 
 /**
- * As rules are to have it: clients that only left-out endpoints could serve are refused by them, as
- * a proxy port without a listener would keep them waiting in silence.
+ * As rules are to have it: whom only endpoints could serve that are left out or drained is refused by
+ * them, as a proxy port without a listener would keep clients waiting in silence.
  */
-const refusingRings = (
-  placements: readonly Placement[],
-  loops: readonly Loop[],
-): readonly Placement[] => {
-  if (loops.length === 0) return placements
-  const leftOut = new Set(
-    loops.map(({ listener, endpoint }) => `${listener.id} ${endpoint.key}`),
-  )
-  const withoutLoops = new Set(loops.map(({ listener }) => listener.id))
-  return placements.map(placement => {
-    const { listenerId: id, servicePort } = placement
-    if (!withoutLoops.has(id)) return placement
-    const targetOf = (target: Target): Target =>
-      target.endpoints.every(({ address, port }) =>
-        leftOut.has(`${id} ${joinHostPort(address, port)}`),
-      ) && target.verdict === 'forward'
-        ? { verdict: 'reject', endpoints: [] }
-        : target
-    const { internal, external, externalFromNode } = servicePort
-    return {
-      ...placement,
-      servicePort: {
-        ...servicePort,
-        internal: targetOf(internal),
-        external: targetOf(external),
-        externalFromNode: targetOf(externalFromNode),
-      },
-    }
-  })
+const refusing = (placement: Placement, listener: RelayListener): Placement => {
+  if (holdsClients(listener)) return placement
+  const usable = usableEndpoints(listener)
+  const targetOf = (target: Target): Target =>
+    target.verdict !== 'forward' ||
+    target.endpoints.some(one => usable.has(joinHostPort(one.address, one.port)))
+      ? target
+      : { verdict: 'reject', endpoints: [] }
+  const { servicePort } = placement
+  const { internal, external, externalFromNode } = servicePort
+  return {
+    ...placement,
+    servicePort: {
+      ...servicePort,
+      internal: targetOf(internal),
+      external: targetOf(external),
+      externalFromNode: targetOf(externalFromNode),
+    },
+  }
 }
 
 /** The addresses of a placed ServicePort, together where their clients get the same. */
