@@ -3,7 +3,7 @@ import type { Placement } from '../capture/capture.ts'
 import type { InspectCommand } from '../kernel/proxier.ts'
 import type { Problem, ServicePort, Snapshot, Vip } from '../model/snapshot.ts'
 import type { DrainResult } from '../relay/relay.ts'
-import type { Mode, ModeName } from './mode.ts'
+import type { Mode, ModeName, RelayMode } from './mode.ts'
 import { SortedMap } from '../model/sorted-map.ts'
 import type { IpFamily } from '../util/ip.ts'
 import { listOfServicePorts } from '../model/service-port-list.ts'
@@ -17,7 +17,7 @@ export interface HybridModeDeps {
    * Userspace mode, whose capture finds proxy ports and leaves it to the kernel mode to lead there;
    * made when the first Service asks for it. Rejects when it does not work here.
    */
-  readonly startRelay: () => Promise<Mode>
+  readonly startRelay: () => Promise<RelayMode>
   /** What the relay served may not be served after the end. */
   readonly failed: (error: unknown) => void
   readonly sleep: (ms: number) => Promise<void>
@@ -41,8 +41,8 @@ export class HybridMode implements Mode {
   readonly #deps: HybridModeDeps
   readonly #relayed: RelayedServices
   readonly #steered = new SteeredPorts()
-  #relay: Mode | undefined
-  #starting: Promise<Mode> | undefined
+  #relay: RelayMode | undefined
+  #starting: Promise<RelayMode> | undefined
   /** All of the last sync. */
   #all: readonly Snapshot[] = []
   /** What clients are led to the relay for. */
@@ -102,7 +102,7 @@ export class HybridMode implements Mode {
       await this.#lead(snapshots, [])
       throw error
     }
-    await this.#lead(snapshots, relay.placements)
+    await this.#lead(snapshots, relay.led)
   }
 
   /** Whether the kernel is to serve what clients are led to the relay for. */
@@ -181,7 +181,7 @@ export class HybridMode implements Mode {
     await this.#relay?.close()
   }
 
-  async #start(): Promise<Mode> {
+  async #start(): Promise<RelayMode> {
     if (this.#isEnding) throw new Error('the mode has ended')
     const relay = await this.#deps.startRelay()
     if (!this.#isEnding) return (this.#relay = relay)

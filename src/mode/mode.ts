@@ -46,6 +46,12 @@ export interface Mode {
   close(): Promise<void>
 }
 
+/** A mode that listens for clients; rules lead them there. */
+export interface RelayMode extends Mode {
+  /** `placements` as rules are to have them: refused where no endpoint is left. Without what is not served. */
+  readonly led: readonly Placement[]
+}
+
 /** What flags and the configuration file say to the kernel modes. */
 export interface KernelOptions {
   readonly masqueradeAll: boolean

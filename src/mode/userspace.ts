@@ -23,11 +23,12 @@ import {
   type EndpointChoice,
   type RelayFront,
 } from '../relay/relay.ts'
+import { holdsClients, usableEndpoints } from '../relay/open-fronts.ts'
 import { joinHostPort } from '../util/ip.ts'
 import { KeyedList } from '../util/keyed-list.ts'
 import { unservedPlacement } from './placements.ts'
 import { type Loop, LoopCutter } from './loops.ts'
-import type { Mode } from './mode.ts'
+import type { RelayMode } from './mode.ts'
 import type { NodeClientsWatch } from './node-clients.ts'
 import type { OperatorOrders } from './operator-orders.ts'
 import { joinLists, listOfServicePorts } from '../model/service-port-list.ts'
@@ -46,7 +47,7 @@ export interface UserspaceModeDeps {
 }
 
 /** The userspace mode: a capture that leads traffic to a relay that listens. */
-export class UserspaceMode implements Mode {
+export class UserspaceMode implements RelayMode {
   readonly name = 'userspace'
   readonly #deps: UserspaceModeDeps
   readonly #loops: LoopCutter
@@ -55,6 +56,7 @@ export class UserspaceMode implements Mode {
   )
   readonly #uncarried = new KeyedList<ServicePort, Placement>(listenerId)
   #placements: readonly Placement[] = []
+  #led: readonly Placement[] = []
   #problems: readonly Problem[] = []
 
   constructor(deps: UserspaceModeDeps) {
@@ -64,6 +66,10 @@ export class UserspaceMode implements Mode {
 
   get placements(): readonly Placement[] {
     return this.#placements
+  }
+
+  get led(): readonly Placement[] {
+    return this.#led
   }
 
   get problems(): readonly Problem[] {
@@ -86,8 +92,19 @@ export class UserspaceMode implements Mode {
     this.#problems = [...loops.map(loopProblem), ...uncarried.map(sctpProblem)]
     // Before the first client can come.
     nodeClients.poll()
-    await relay.apply(orders.apply(listeners, servicePorts))
-    await capture.steer(placements, snapshots)
+    const ordered = orders.apply(listeners, servicePorts)
+    // All three lists have the same order.
+    this.#led =
+      ordered === wanted
+        ? placements
+        : placements.map((placement, index) => {
+            const listener = ordered[index]
+            return listener === undefined || listener === wanted[index]
+              ? placement
+              : refusing(placement, listener)
+          })
+    await relay.apply(ordered)
+    await capture.steer(this.#led, snapshots)
   }
 
   async drain(ms: number): Promise<DrainResult> {
@@ -166,6 +183,31 @@ const loopProblem = ({ listener, endpoint }: Loop): Problem => ({
   field: 'endpoints',
   message: `endpoint ${endpoint.key} leads back to this Service; it is left out`,
 })
+
+/**
+ * As rules are to have it: whom only endpoints could serve that are left out or drained is refused by
+ * them, as a proxy port without a listener would keep clients waiting in silence.
+ */
+const refusing = (placement: Placement, listener: RelayListener): Placement => {
+  if (holdsClients(listener)) return placement
+  const usable = usableEndpoints(listener)
+  const targetOf = (target: Target): Target =>
+    target.verdict !== 'forward' ||
+    target.endpoints.some(one => usable.has(joinHostPort(one.address, one.port)))
+      ? target
+      : { verdict: 'reject', endpoints: [] }
+  const { servicePort } = placement
+  const { internal, external, externalFromNode } = servicePort
+  return {
+    ...placement,
+    servicePort: {
+      ...servicePort,
+      internal: targetOf(internal),
+      external: targetOf(external),
+      externalFromNode: targetOf(externalFromNode),
+    },
+  }
+}
 
 /** The addresses of a placed ServicePort, together where their clients get the same. */
 export const relayFronts = ({ servicePort, vips }: Placement): readonly RelayFront[] => {

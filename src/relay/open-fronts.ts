@@ -15,18 +15,28 @@ export interface OpenFronts {
 
 /** Open are those with clients that may connect, and endpoints for them, or a hold. */
 export const openFronts = (listener: RelayListener): OpenFronts => {
-  const { fronts, endpoints, protocol, drained = [] } = listener
+  const { fronts } = listener
   const open: Bind[] = []
   const closed: BindState[] = []
-  const listed = new Set(endpoints.map(({ key }) => key))
-  // UDP flows that stay need their socket.
-  if (protocol === 'TCP') for (const { key } of drained) listed.delete(key)
+  const listed = usableEndpoints(listener)
   for (const front of fronts) {
     if (isOpen(front, listed, holdsClients(listener))) open.push(...front.binds)
     else
       for (const bind of front.binds) closed.push(closedState(bind, front.closedReason))
   }
   return { open, closed }
+}
+
+/** Keys of the endpoints that keep sockets open. */
+export const usableEndpoints = ({
+  endpoints,
+  protocol,
+  drained = [],
+}: RelayListener): ReadonlySet<string> => {
+  const usable = new Set(endpoints.map(({ key }) => key))
+  // UDP flows that stay need their socket.
+  if (protocol === 'TCP') for (const { key } of drained) usable.delete(key)
+  return usable
 }
 
 /** Whether clients wait for endpoints, instead of being refused. */

@@ -2,7 +2,7 @@ import { setImmediate, setTimeout } from 'node:timers/promises'
 import t from 'tap'
 import { HybridMode, RelayedServices } from '../../src/mode/hybrid-mode.ts'
 import { proxyAddressOf } from '../../src/kernel/proxy-address.ts'
-import type { Mode } from '../../src/mode/mode.ts'
+import type { Mode, RelayMode } from '../../src/mode/mode.ts'
 import { Deferred } from '../../src/util/deferred.ts'
 import type { ServicePort, Snapshot } from '../../src/model/snapshot.ts'
 import type { Placement } from '../../src/capture/capture.ts'
@@ -40,10 +40,13 @@ const setUp = ({ localhostNodePorts = false, started = Promise.resolve() } = {})
     if (broken.has(what)) throw new Error(`no ${what}`)
   }
   let placements: readonly Placement[] = []
-  const fake = (name: string, mode: Mode['name']): Mode => ({
+  const fake = (name: string, mode: Mode['name']): RelayMode => ({
     name: mode,
     get placements() {
       return name === 'relay' ? placements : []
+    },
+    get led() {
+      return placements
     },
     problems: [{ object: name, field: '', message: 'a problem' }],
     sync: async ([one]: readonly Snapshot[]) => {

@@ -80,7 +80,7 @@ const orders = { apply: (listeners: readonly RelayListener[]) => listeners }
 const nodeClients = { poll: () => {}, stop: () => {} }
 
 /** The mode on a host that owns 127.0.0.0/8, fd00::/16 and the wildcards. */
-const fixture = () => {
+const fixture = (drained: readonly string[] = []) => {
   const registry = new Registry()
   const relay = new RecordingRelay()
   const own = /^(127\.|fd00:|0\.0\.0\.0$|::$)/
@@ -98,7 +98,21 @@ const fixture = () => {
     ofInterfaces: family => (family === 'IPv4' ? ['127.0.0.1', '192.0.2.1'] : ['::1']),
   })
   const isLocal = (address: string): boolean => address.startsWith('127.')
-  const mode = new UserspaceMode({ capture, relay, isLocal, nodeClients, orders })
+  const draining = {
+    apply: (listeners: readonly RelayListener[]) =>
+      listeners.map(one => ({
+        ...one,
+        drained: drained.map(key => ({ key, close: 'none' as const })),
+      })),
+  }
+  const ordered = drained.length === 0 ? orders : draining
+  const mode = new UserspaceMode({
+    capture,
+    relay,
+    isLocal,
+    nodeClients,
+    orders: ordered,
+  })
   const sync = async (...changes: Change[]): Promise<readonly RelayListener[]> => {
     registry.apply(changes)
     await mode.sync(ipFamilies.map(family => registry.snapshot(family)))
@@ -373,6 +387,39 @@ t.test('placements tell of each VIP, also of those that share a bind', async t =
       ],
     },
   ])
+})
+
+t.test('rules refuse whom only endpoints could serve that lead back', async t => {
+  const { mode, sync } = fixture()
+  const verdicts = (): unknown =>
+    mode.led.map(({ servicePort: { internal, external } }) => [
+      internal.verdict,
+      external.verdict,
+    ])
+  const ports = [{ name: 'http', protocol: 'TCP' as const, port: 80 }]
+  const [listener] = await sync(service(), slice({ '127.96.0.1': 'ready' }, { ports }))
+  t.strictSame(keys(listener), [])
+  t.strictSame(verdicts(), [['reject', 'reject']])
+  t.match(mode.problems, [{ message: /^endpoint 127\.96\.0\.1:80 leads back/ }])
+  t.match(mode.placements, [{ servicePort: { internal: { verdict: 'forward' } } }])
+  await sync(slice({ '127.96.0.1': 'ready', '10.1.0.1': 'ready' }, { ports }))
+  t.strictSame(verdicts(), [['forward', 'forward']])
+  await sync(slice({ '10.1.0.1': 'ready' }))
+  t.equal(mode.led, mode.placements)
+})
+
+t.test('rules refuse where all endpoints are drained, unless clients wait', async t => {
+  const { mode, sync } = fixture(['10.1.0.1:8080'])
+  const verdict = () => mode.led[0]?.servicePort.internal.verdict
+  await sync(service(), slice({ '10.1.0.1': 'ready' }))
+  t.equal(verdict(), 'reject')
+  await sync(slice({ '10.1.0.1': 'ready', '10.1.0.2': 'ready' }))
+  t.equal(verdict(), 'forward')
+  await sync(
+    service({ retry: { earlyClose: false, replay: 0, holdMs: 1000 } }),
+    slice({ '10.1.0.1': 'ready' }),
+  )
+  t.equal(verdict(), 'forward')
 })
 
 t.test('a relay that fails makes the sync fail, and the next one goes on', async t => {

@@ -123,7 +123,7 @@ const ofEach: readonly JsonField[] = [
   {
     name: 'usher.more_attempts',
     meaning:
-      'how many there were beyond those; left out where there were none. While a client waits, only the last round of dials is kept',
+      'how many there were beyond those; left out where there were none. Of the rounds of dials of a wait (`hold`) only the last is kept, beside the dials before it',
     of: ({ record: { attempts } }) =>
       attempts.length > mostAttempts ? `${attempts.length - mostAttempts}` : undefined,
   },
