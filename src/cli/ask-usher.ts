@@ -166,7 +166,7 @@ const reachedBy = ({ controlSocket, address }: Where, path: string): RequestOpti
 const reasonOf = (error: NodeJS.ErrnoException): string => {
   const code = errorCode(error)
   if (code === 'EACCES')
-    return 'permission denied: only the user that runs Usher may connect'
+    return 'permission denied: only root and the user that runs Usher may connect'
   if (code === 'ECONNREFUSED') return `${error.message}: nothing listens on it`
   if (isCut(error))
     return 'the connection was closed without an answer, which Usher does when it is ending or already has 32 requests'

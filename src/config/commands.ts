@@ -111,7 +111,7 @@ export const commands = {
       "client is reset after the route's hold time, or after 60 s if the route has none. Give a " +
       'route by name; for `usher run` in userspace mode, give a Service as default/db or ' +
       'default/db:port. The pause is lost when Usher ends. Exits 0 when the routes are paused, ' +
-      'even if they already were; 1 with the reason when one of them is not; 2 on a usage error.',
+      'even if they already were; 1 with the reason when one of them is not; 2 on a usage error; 3 with the reason when no Usher answers.',
     examples: [
       [
         'usher pause db --reset --control-socket /run/usher/control',
@@ -130,7 +130,7 @@ export const commands = {
     description:
       'Tells a running Usher, over its control socket, to end the pause of a route. Held clients ' +
       'are connected over the next second. Exits 0 when the routes are not paused, even if they ' +
-      'were not before; 1 with the reason when one of them still is; 2 on a usage error.',
+      'were not before; 1 with the reason when one of them still is; 2 on a usage error; 3 with the reason when no Usher answers.',
     examples: [
       ['usher resume db --control-socket /run/usher/control', 'after a switchover'],
     ],
@@ -149,7 +149,7 @@ export const commands = {
       "route are drained, clients wait for the route's hold time, or are refused. The drain ends " +
       'with `usher undrain`, after --for, when the endpoint leaves its route, or when Usher ends. ' +
       'Exits 0 when the endpoint is drained, even if it already was; 1 with the reason when it is ' +
-      'not; 2 on a usage error.',
+      'not; 2 on a usage error; 3 with the reason when no Usher answers.',
     examples: [
       [
         'usher drain 10.0.0.5:5432 --control-socket /run/usher/control',
@@ -168,7 +168,7 @@ export const commands = {
     description:
       'Tells a running Usher, over its control socket, to send new connections to a drained ' +
       'endpoint again. Exits 0 when it is not drained, even if it was not before; 1 with the ' +
-      'reason when it still is; 2 on a usage error.',
+      'reason when it still is; 2 on a usage error; 3 with the reason when no Usher answers.',
     examples: [
       [
         'usher undrain 10.0.0.5:5432 --control-socket /run/usher/control',
@@ -189,7 +189,7 @@ export const commands = {
       '0 gets connections only when no other endpoint can be connected to. Without N, the ' +
       'endpoint returns to its configured weight. The override is lost when the endpoint leaves ' +
       'its route and when Usher ends. Exits 0 when the weight is set; 1 with the reason when it ' +
-      'is not; 2 on a usage error.',
+      'is not; 2 on a usage error; 3 with the reason when no Usher answers.',
     examples: [
       ['usher weight 10.0.0.5:5432 10 --route db', 'a tenth of the share of weight 100'],
       ['usher weight 10.0.0.5:5432 --reset', 'back to the configured weight'],
