@@ -120,7 +120,9 @@ export const printerOf = (
   io: Io,
 ): Printer => {
   if (options.output === 'json') return jsonPrinter(io)
-  const areRoutes = routesOf(options).every(name => !name.includes('/'))
+  const names = routesOf(options)
+  // Without names it is not known yet whose connections they are.
+  const areRoutes = names.length > 0 && names.every(name => !name.includes('/'))
   return textPrinter(io, headFor(areRoutes))
 }
 

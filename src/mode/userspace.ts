@@ -93,16 +93,7 @@ export class UserspaceMode implements RelayMode {
     // Before the first client can come.
     nodeClients.poll()
     const ordered = orders.apply(listeners, servicePorts)
-    // All three lists have the same order.
-    this.#led =
-      ordered === wanted
-        ? placements
-        : placements.map((placement, index) => {
-            const listener = ordered[index]
-            return listener === undefined || listener === wanted[index]
-              ? placement
-              : refusing(placement, listener)
-          })
+    this.#led = ledPlacements(placements, ordered, wanted)
     await relay.apply(ordered)
     await capture.steer(this.#led, snapshots)
   }
@@ -185,17 +176,41 @@ const loopProblem = ({ listener, endpoint }: Loop): Problem => ({
 })
 
 /**
- * As rules are to have it: whom only endpoints could serve that are left out or drained is refused by
- * them, as a proxy port without a listener would keep clients waiting in silence.
+ * As rules are to have it; the three lists have the same order. `listeners`: with what was left out and
+ * ordered, `wanted`: without. The same list where rules and endpoints say the same.
  */
-const refusing = (placement: Placement, listener: RelayListener): Placement => {
-  if (holdsClients(listener)) return placement
+const ledPlacements = (
+  placements: readonly Placement[],
+  listeners: readonly RelayListener[],
+  wanted: readonly RelayListener[],
+): readonly Placement[] => {
+  let isSame = true
+  const led = placements.map((placement, index) => {
+    const listener = listeners[index]
+    if (listener === undefined) return placement
+    if (listener === wanted[index] && !holdsClients(listener)) return placement
+    isSame = false
+    return ledPlacement(placement, listener)
+  })
+  return isSame ? placements : led
+}
+
+/**
+ * Clients are led to where the relay listens, also to wait there. Others are refused, as a proxy port
+ * without a listener would keep them waiting in silence.
+ */
+const ledPlacement = (placement: Placement, listener: RelayListener): Placement => {
+  const waits = listener.protocol === 'TCP' && holdsClients(listener)
   const usable = usableEndpoints(listener)
-  const targetOf = (target: Target): Target =>
-    target.verdict !== 'forward' ||
-    target.endpoints.some(one => usable.has(joinHostPort(one.address, one.port)))
-      ? target
-      : { verdict: 'reject', endpoints: [] }
+  const targetOf = (target: Target): Target => {
+    // Policy Local: there are endpoints elsewhere.
+    if (target.verdict === 'drop' && usable.size > 0) return target
+    const isServed =
+      waits ||
+      target.endpoints.some(one => usable.has(joinHostPort(one.address, one.port)))
+    const verdict = isServed ? 'forward' : 'reject'
+    return verdict === target.verdict ? target : { verdict, endpoints: [] }
+  }
   const { servicePort } = placement
   const { internal, external, externalFromNode } = servicePort
   return {

@@ -55,7 +55,7 @@ t.test('whom --connect-time does not lead', { skip }, async t => {
     const { problems } = await stage.status(first)
     t.match(
       problems.filter(({ field }) => field === '--connect-time-exempt'),
-      [{ message: new RegExp(`^there is no group /missing in ${group.path}`) }],
+      [{ message: new RegExp(`^there is no cgroup /missing in ${group.path}`) }],
     )
   })
 

@@ -10,6 +10,8 @@ import { ownHeader } from '../../src/util/proxy-header.ts'
 import { dial, firstWord, namedBackend, tcpBackend } from '../support/tcp-backend.ts'
 import { until } from '../support/until.ts'
 import { startUsher } from '../support/usher.ts'
+import { netnsProblem } from '../support/netns.ts'
+import { dualService, makeOneNode } from './capture/one-node.ts'
 
 t.jobs = 2
 
@@ -144,3 +146,42 @@ t.test('clients and checks come with a header of the PROXY protocol', async t =>
     return first?.check?.up === true
   })
 })
+
+const why = await netnsProblem('iptables', 'nft', 'conntrack')
+const skip = why !== '' && why
+const vips = ['10.96.0.40', 'fd00:96::40']
+
+for (const way of ['--capture=nftables', '--capture=iptables', '--proxy-mode=nftables'])
+  t.test(
+    `${way}: clients wait for the first endpoint where hold says so`,
+    { skip },
+    async t => {
+      const { agent, manifests, start } = await makeOneNode(t, 'hold')
+      const objects = dualService('web', vips).map(one =>
+        one.kind === 'Service'
+          ? {
+              ...one,
+              metadata: {
+                ...one.metadata,
+                annotations: { 'usher-proxy.io/hold': '30s' },
+              },
+            }
+          : one,
+      )
+      await manifests.write(...objects.filter(({ kind }) => kind === 'Service'))
+      const usher = start(way)
+      await usher.ready(2)
+      const asked = vips.map(address =>
+        agent.dial({ protocol: 'TCP', address, port: 80 }, 60_000),
+      )
+      await until('they wait', async () => {
+        const { servicePorts } = await usher.status()
+        return servicePorts.every(({ held }) => held === 1)
+      })
+      await manifests.write(...objects)
+      t.match(
+        await Promise.all(asked),
+        vips.map(() => ({ result: 'answer' })),
+      )
+    },
+  )

@@ -36,7 +36,7 @@ t.test('one table says what goes on', async t => {
   t.match(await runUsher('top', '--once', '--address=127.0.0.1:1'), {
     code: 3,
     out: '',
-    err: /^usher top: asked .* Is Usher running\?/,
+    err: /^usher top: http:.*: nothing listens on it\. Is Usher running\?/,
   })
 })
 

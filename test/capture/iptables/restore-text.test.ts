@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import t from 'tap'
 import { array, assert, constantFrom, property, string } from 'fast-check'
-import { Layout, PrefixTree } from '../../../src/capture/iptables/layout.ts'
+import { entriesOf, Layout, PrefixTree } from '../../../src/capture/iptables/layout.ts'
 import { changeText, replaceText } from '../../../src/capture/iptables/iptables.ts'
 import { captureOwner } from '../../../src/kernel/xtables/kube-chains.ts'
 import { takeOutAll } from '../../../src/kernel/xtables/restore-text.ts'
@@ -52,6 +52,24 @@ t.test('all rules, as text for iptables-restore', async t => {
   const golden = new URL('./golden/replace.txt', import.meta.url)
   t.equal(await replaceText(layout.lineRefs, empty), await readFile(golden, 'utf8'))
 })
+
+t.test(
+  'where only clients elsewhere have no endpoint they are refused, not dropped',
+  t => {
+    for (const where of [
+      { kind: 'ExternalIP', address: '198.51.100.8' },
+      { kind: 'NodePort', port: 30_081 },
+    ] as const) {
+      const entries = entriesOf(
+        ruleOf({ ...where, outside: 'reject', fromNode: 'forward' }),
+      )
+      const lines = entries.map(({ line }) => line).join('\n')
+      t.match(lines, /-j DNAT .*\n.* -j KUBE-USHER-REJECT$/)
+      t.notMatch(lines, /DROP/)
+    }
+    t.end()
+  },
+)
 
 t.test('a VIP is found by few comparisons, however many there are', async t => {
   const layout = await Layout.of(manyRules(3000), settingsOf('IPv4'), 'IPv4')

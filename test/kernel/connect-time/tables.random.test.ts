@@ -124,7 +124,7 @@ const check = async (
     first === undefined
       ? []
       : [
-          `its tables have no room for ${left.length} ServicePorts (${first.name} is one)`,
+          `its tables have no room for ${left.length} ServicePorts (such as ${first.name}): the proxy mode carries their clients`,
         ],
   )
   await until('it leads at every hook', () => node.programs() === node.hooks)

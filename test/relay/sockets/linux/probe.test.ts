@@ -30,7 +30,7 @@ t.test('structures are known of two kinds of Linux only', async t => {
   ] as const)
     t.equal(structLayout(system, processor), undefined)
   t.match(probeLinuxRelay({ layout: undefined }), {
-    reason: /for Linux on x86-64 or arm64/,
+    reason: /needs Linux on x86-64 or arm64/,
   })
 })
 
