@@ -66,7 +66,7 @@ const ofRoute: readonly JsonField[] = [
   },
   {
     name: 'server.port',
-    meaning: 'its port; left out as that is, and of a unix socket',
+    meaning: 'its port; likewise left out, and for a unix socket',
     ofRoute: ({ bind }) => (bind && bind.port > 0 ? `${bind.port}` : undefined),
   },
 ]
@@ -84,7 +84,7 @@ const ofEach: readonly JsonField[] = [
   },
   {
     name: 'client.address',
-    meaning: 'the address of the client; `unix:` where it came by a unix socket',
+    meaning: 'the address of the client; `unix:` if it connected over a unix socket',
     of: ({ record }) => quoted(placeOf(record.client).address),
   },
   {
@@ -94,7 +94,7 @@ const ofEach: readonly JsonField[] = [
   },
   {
     name: 'network.type',
-    meaning: '`ipv4` or `ipv6`: what `client.address` is; left out of a unix socket',
+    meaning: '`ipv4` or `ipv6`: what `client.address` is; left out for a unix socket',
     of: ({ record: { client } }) =>
       isUnix(client) ? undefined : client.startsWith('[') ? '"ipv6"' : '"ipv4"',
   },
@@ -146,13 +146,12 @@ const ofEach: readonly JsonField[] = [
   {
     name: 'usher.hold_ms',
     meaning:
-      'milliseconds of those that it waited for an endpoint to come back, or for the end of a pause',
+      'of these, milliseconds waited for an endpoint to come back, or for the end of a pause',
     of: ({ waited }) => milliseconds(waited.heldMs),
   },
   {
     name: 'usher.queue_ms',
-    meaning:
-      'milliseconds of those that it waited for a place, at endpoints that were full',
+    meaning: 'of these, milliseconds waited for a place, at endpoints that were full',
     of: ({ waited }) => milliseconds(waited.queuedMs),
   },
   {
@@ -172,7 +171,7 @@ const ofEach: readonly JsonField[] = [
   },
   {
     name: 'usher.detail',
-    meaning: 'the error or reason behind it; left out where it ended in order',
+    meaning: 'the error or reason behind it; left out where it ended normally',
     of: ({ record }) =>
       record.detail === '' ? undefined : JSON.stringify(record.detail),
   },

@@ -15,7 +15,7 @@ export const tcplogFields: readonly TcplogField[] = [
   { name: '%ci:%cp', meaning: 'address and port of the client', differs: '' },
   {
     name: '[%tr]',
-    meaning: 'when it was accepted, in the local time, with milliseconds',
+    meaning: 'when it was accepted, in local time, with milliseconds',
     differs: '',
   },
   { name: '%ft', meaning: 'the route', differs: '' },
@@ -29,12 +29,12 @@ export const tcplogFields: readonly TcplogField[] = [
     name: '%Tw',
     meaning:
       'milliseconds that it waited: for a place at an endpoint, for one to come back, or for the end of a pause; -1 where it did not and nothing was dialled',
-    differs: 'includes the wait of a hold or a pause, which is no queue',
+    differs: 'includes the wait of a hold or a pause, which is not a queue',
   },
   {
     name: '%Tc',
     meaning:
-      'milliseconds for connecting, retries included; -1 where none was connected to',
+      'milliseconds for connecting, retries included; -1 where no endpoint connected',
     differs: '',
   },
   { name: '%Tt', meaning: 'milliseconds from the accept to the end', differs: '' },
@@ -68,7 +68,7 @@ export const tcplogFields: readonly TcplogField[] = [
     name: '%rc',
     meaning: 'dials beyond the first; with `+` when the last was to another endpoint',
     differs:
-      'some may have been beside each other; of the rounds of a wait only the last one counts',
+      'some may have been in parallel; of the rounds of a wait only the last one counts',
   },
   { name: '%sq/%bq', meaning: 'always `0/0`', differs: 'queues have no positions' },
 ]
