@@ -157,17 +157,7 @@ for (const way of ['--capture=nftables', '--capture=iptables', '--proxy-mode=nft
     { skip },
     async t => {
       const { agent, manifests, start } = await makeOneNode(t, 'hold')
-      const objects = dualService('web', vips).map(one =>
-        one.kind === 'Service'
-          ? {
-              ...one,
-              metadata: {
-                ...one.metadata,
-                annotations: { 'usher-proxy.io/hold': '30s' },
-              },
-            }
-          : one,
-      )
+      const objects = dualService('web', vips, {}, { 'usher-proxy.io/hold': '30s' })
       await manifests.write(...objects.filter(({ kind }) => kind === 'Service'))
       const usher = start(way)
       await usher.ready(2)

@@ -349,8 +349,7 @@ export const entriesOf = (rule: VipRule): readonly Entry[] => {
   else if (outside !== 'forward') {
     const group = address === undefined ? 'refusedNodePorts' : 'refused'
     const dropped: Refusal = { target: 'DROP' }
-    const { target, uses } =
-      outside === 'reject' ? refusal(rule.allowedClients) : dropped
+    const { target, uses } = outside === 'reject' ? refusal(rule.allowedClients) : dropped
     const line = `${destination(rule)}${portMatch(protocol, port, rule.name)} -j ${target}`
     entries.push({ group, key: packetKey(address, protocol, port), line, ...uses })
   }

@@ -61,12 +61,17 @@ export const makeOneNode = async (t: Test, label: string): Promise<OneNode> => {
   }
 }
 
-/** A Service of both families and one slice for each. */
-export const dualService = (name: string, ips: readonly string[], more: object = {}) => [
+/** A Service of both families and one slice for each; `more`: fields of its spec. */
+export const dualService = (
+  name: string,
+  ips: readonly string[],
+  more: object = {},
+  annotations: object = {},
+) => [
   {
     apiVersion: 'v1',
     kind: 'Service',
-    metadata: { name },
+    metadata: { name, annotations },
     spec: {
       clusterIPs: ips,
       clusterIP: ips[0],
