@@ -235,7 +235,7 @@ class Guard {
     this.#isHeld = false
   }
 
-  /** Looks what this kernel has that it needs; `write` does it else. */
+  /** Finds out what this kernel has of what the rules need, unless that is known; `write` does it, too. */
   async prepare(): Promise<void> {
     // The socket that a packet will come to (nft_socket, Linux 5.9): not every kernel has it.
     this.#seesSockets ??= await knowsRule(

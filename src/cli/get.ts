@@ -14,7 +14,7 @@ import {
   isInNamespace,
   type Kind,
   kindNames,
-  type Layout,
+  type ColumnChoice,
   type Listing,
   listings,
   bareName,
@@ -132,7 +132,7 @@ const connections = async (
 type Output = Pick<OptionsOf<'get'>, 'output' | 'noHeaders' | 'namespace'>
 
 /** As kubectl has it: of one namespace there is no column of namespaces. */
-const layoutOf = ({ output, namespace }: Output): Layout => ({
+const columnChoice = ({ output, namespace }: Output): ColumnChoice => ({
   wide: output === 'wide',
   namespaces: namespace === '',
 })
@@ -151,7 +151,7 @@ export const printListing = async (
   }
   if (items.length === 0) return io.err(`usher get: there are no ${one}s\n`)
   if (output === 'name') return io.out(namesOf(one, items))
-  const layout = layoutOf(options)
+  const layout = columnChoice(options)
   const rows = rowsOf(items, layout)
   const lines = [listing.head(layout), ...rows]
   printRows(options.noHeaders ? rows : lines, columnWidths(lines), io)
@@ -164,7 +164,7 @@ const uncountedNote =
 const namesOf = (one: string, items: readonly Item[]): string =>
   items.map(({ name }) => `${one}/${name}\n`).join('')
 
-const rowsOf = (items: readonly Item[], layout: Layout): readonly Cells[] => {
+const rowsOf = (items: readonly Item[], layout: ColumnChoice): readonly Cells[] => {
   const now = Date.now()
   return items.map(item => item.row(now, layout))
 }
@@ -186,7 +186,7 @@ const watchListing = async (
   options: Output,
   io: Io,
 ): Promise<void> => {
-  const layout = layoutOf(options)
+  const layout = columnChoice(options)
   const isTable = options.output === '' || layout.wide
   let known = new Map<string, readonly [text: string, item: Item]>()
   let widths: readonly number[] | undefined
@@ -248,6 +248,6 @@ const printChanges = async (
   else {
     const items = changes.map(([, item]) => item)
     if (output === 'name') io.out(namesOf(one, items))
-    else printRows(rowsOf(items, layoutOf(options)), widths, io)
+    else printRows(rowsOf(items, columnChoice(options)), widths, io)
   }
 }

@@ -315,11 +315,11 @@ export interface Listing {
   /** False where a figure of an item is missing. */
   readonly isCounted: boolean
   /** Names of columns. */
-  readonly head: (layout: Layout) => Cells
+  readonly head: (layout: ColumnChoice) => Cells
 }
 
 /** Which columns a table has. */
-export interface Layout {
+export interface ColumnChoice {
   readonly wide: boolean
   /** Items may be of several namespaces. */
   readonly namespaces: boolean
@@ -328,7 +328,7 @@ export interface Layout {
 export interface Item {
   readonly name: string
   /** `now`: epoch milliseconds. */
-  readonly row: (now: number, layout: Layout) => Cells
+  readonly row: (now: number, layout: ColumnChoice) => Cells
   /** As docs/operating.md has it. */
   readonly document: () => object
 }
@@ -339,7 +339,7 @@ const listing = <K extends keyof typeof itemShapes, T>(
   left = 0,
 ): Listing => {
   const possible = columns(all)
-  const shown = ({ wide, namespaces }: Layout) =>
+  const shown = ({ wide, namespaces }: ColumnChoice) =>
     possible.filter(
       ({ name }) => (wide || !name.endsWith('+')) && (namespaces || name !== 'NAMESPACE'),
     )

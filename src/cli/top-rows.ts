@@ -28,12 +28,12 @@ import { overallOf } from './status.ts'
 export type Sorting = OptionsOf<'top'>['sort']
 
 /** With its endpoints where those are shown. */
-type ListedPort = TopPort & Partial<Pick<PortEndpoints, 'endpoints'>>
+type SnapshotPort = TopPort & Partial<Pick<PortEndpoints, 'endpoints'>>
 
 /** Two snapshots, and how far they are apart. */
 export interface Snapshots {
-  readonly before: readonly ListedPort[]
-  readonly after: readonly ListedPort[]
+  readonly before: readonly SnapshotPort[]
+  readonly after: readonly SnapshotPort[]
   readonly seconds: number
 }
 
@@ -155,7 +155,7 @@ const ratedColumns = (
   { name: 'WEIGHT', isNumber: true, read: one => String(one.endpoint.weight) },
 ]
 
-const endpointsOf = ({ servicePort, protocol, endpoints = [] }: ListedPort) =>
+const endpointsOf = ({ servicePort, protocol, endpoints = [] }: SnapshotPort) =>
   ownedEndpoints({ servicePort, protocol, endpoints })
 
 const endpointKey = ({ name, port }: OwnedEndpoint): string =>

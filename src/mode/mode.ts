@@ -48,7 +48,10 @@ export interface Mode {
 
 /** A mode that listens for clients; rules lead them there. */
 export interface RelayMode extends Mode {
-  /** `placements` as rules are to have them: refused where no endpoint is left. Without what is not served. */
+  /**
+   * `placements` as rules are to have them: led to where the relay listens, also to wait there, and refused
+   * where no endpoint is left. Without what is not served.
+   */
   readonly led: readonly Placement[]
 }
 

@@ -189,15 +189,16 @@ const ledPlacements = (
     const listener = listeners[index]
     if (listener === undefined) return placement
     if (listener === wanted[index] && !holdsClients(listener)) return placement
-    isSame = false
-    return ledPlacement(placement, listener)
+    const one = ledPlacement(placement, listener)
+    isSame &&= one === placement
+    return one
   })
   return isSame ? placements : led
 }
 
 /**
  * Clients are led to where the relay listens, also to wait there. Others are refused, as a proxy port
- * without a listener would keep them waiting in silence.
+ * without a listener would keep them waiting in silence. The same object where that makes no difference.
  */
 const ledPlacement = (placement: Placement, listener: RelayListener): Placement => {
   const waits = listener.protocol === 'TCP' && holdsClients(listener)
@@ -212,15 +213,17 @@ const ledPlacement = (placement: Placement, listener: RelayListener): Placement 
     return verdict === target.verdict ? target : { verdict, endpoints: [] }
   }
   const { servicePort } = placement
-  const { internal, external, externalFromNode } = servicePort
+  const internal = targetOf(servicePort.internal)
+  const external = targetOf(servicePort.external)
+  const externalFromNode = targetOf(servicePort.externalFromNode)
+  const isSame =
+    internal === servicePort.internal &&
+    external === servicePort.external &&
+    externalFromNode === servicePort.externalFromNode
+  if (isSame) return placement
   return {
     ...placement,
-    servicePort: {
-      ...servicePort,
-      internal: targetOf(internal),
-      external: targetOf(external),
-      externalFromNode: targetOf(externalFromNode),
-    },
+    servicePort: { ...servicePort, internal, external, externalFromNode },
   }
 }
 

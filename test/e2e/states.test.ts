@@ -1,5 +1,6 @@
 // A process of its own: it mostly waits.
 import t, { type Test } from 'tap'
+import { runTool } from '../../src/kernel/run-tool.ts'
 import type { Events } from '../../src/page/wire.ts'
 import type { RelayEndpoint } from '../../src/relay/relay.ts'
 import { socketPath } from '../support/control-socket.ts'
@@ -82,24 +83,12 @@ const setUp = async (t: Test) => {
   return { usher, command, port, file, drained: a }
 }
 
-/** What the page is sent first, by the server or by what reads it elsewhere. */
+/** What the page is sent first. */
 type Look = () => Promise<string>
 
-const firstLook = async (metrics: string): Promise<string> => {
-  const stop = new AbortController()
-  const { body } = await fetch(`http://${metrics}/stream`, { signal: stop.signal })
-  let text = ''
-  for await (const piece of body ?? []) {
-    text += Buffer.from(piece as Uint8Array).toString()
-    if (text.includes('\nevent: tick\n')) break
-  }
-  stop.abort()
-  return text
-}
-
-/** The same in a namespace. */
-const lookProgram = (port: number): string => `(async () => {
-  const { body } = await fetch('http://127.0.0.1:${port}/stream')
+/** Reads it, wherever it runs. */
+const lookProgram = (metrics: string): string => `(async () => {
+  const { body } = await fetch('http://${metrics}/stream')
   let text = ''
   for await (const piece of body) {
     text += Buffer.from(piece)
@@ -131,7 +120,7 @@ const metricStates = (exposition: string): States => {
 
 t.test('a Service has one state, and each view has the same word for it', async t => {
   const { usher, command, port, file, drained } = await setUp(t)
-  const look = () => firstLook(usher.metrics)
+  const look = () => runTool(process.execPath, ['-e', lookProgram(usher.metrics)])
   await command('drain', drained.key, '--route', 'default/drained:p')
   await command('pause', 'default/paused:p')
   const waiting = [dial(t, port('all-down-hold')), dial(t, port('paused'))]
@@ -245,7 +234,8 @@ t.test('a kernel mode, and rules that stay', { skip: why !== '' && why }, async 
   const inKernel = { web: 'ok', none: 'no endpoints' }
   const command = async (...line: string[]): Promise<string> =>
     (await usherIn(node, line)).out
-  const look = () => node.run(process.execPath, ['-e', lookProgram(metricsPort)])
+  const look = () =>
+    node.run(process.execPath, ['-e', lookProgram(`127.0.0.1:${metricsPort}`)])
 
   await t.test('what the kernel does not count is not 0', async t => {
     const wide = await command('get', 'services')

@@ -1,11 +1,7 @@
+import { userspaceChains } from './capture-names.ts'
+
 /** Of kube-proxy's userspace mode, whose names Usher's captures have too. */
-const ofUserspace: readonly string[] = [
-  'KUBE-PORTALS-CONTAINER',
-  'KUBE-PORTALS-HOST',
-  'KUBE-NODEPORT-CONTAINER',
-  'KUBE-NODEPORT-HOST',
-  'KUBE-NODEPORT-NON-LOCAL',
-]
+const ofUserspace: readonly string[] = Object.values(userspaceChains)
 
 /** Of iptables mode, there whatever Services there are; ipvs mode has some of them too. */
 export const iptablesChains = {

@@ -235,7 +235,7 @@ class LiveSnapshot {
       const madeOf = partsOf(view)
       if (this.#rows.isSame(number, identity, madeOf)) return
       const text = JSON.stringify(rowOf(view))
-      this.#rows.see(number, identity, text, figuresOf(view), madeOf)
+      this.#rows.see(number, identity, text, shownCounts(view), madeOf)
     })
     this.#rows.seen(number)
     this.#rows.seePasts(number, recent.texts)
@@ -250,7 +250,7 @@ class LiveSnapshot {
 const failedBinds = ({ listener }: PortView): number =>
   listener?.binds.filter(({ state }) => state === 'failed').length ?? 0
 
-const figuresOf = (view: PortView): readonly number[] =>
+const shownCounts = (view: PortView): readonly number[] =>
   view.counters === undefined
     ? uncounted
     : countedFields.map(field => portFields[field](view) ?? 0)
