@@ -191,15 +191,30 @@ export class Front<B extends Backend = Backend> {
 /** The fronts of one listener, by address. */
 export class Fronts<B extends Backend = Backend> {
   readonly #make: () => Front<B>
+  readonly #listed: Balancer<B>
   #byBind: ReadonlyMap<string, Front<B>> = new Map()
 
   constructor(listed: Balancer<B>, nodeClients: NodeClientSet) {
+    this.#listed = listed
     this.#make = () => new Front(listed, nodeClients)
   }
 
   /** Undefined for an address that is not (or no longer) the listener's. */
   at(bind: string): Front<B> | undefined {
     return this.#byBind.get(bind)
+  }
+
+  /**
+   * What the client at `address` goes by that another process has let in at `bind`, if its endpoint has not
+   * served it: nothing else where no front is there for it.
+   */
+  choiceOfAdopted(bind: string, address: string, dialled: string): Choice<B> {
+    const front = this.#byBind.get(bind) ?? this.#byBind.values().next().value
+    const choice = front?.choiceOf(address, dialled)
+    if (choice !== undefined) return choice
+    const none = new Choice(this.#listed)
+    none.take([])
+    return none
   }
 
   /** A front is the same as before when it still has the first of its known addresses. */

@@ -8,7 +8,7 @@ import {
 } from './choose-relay.ts'
 import type { Privileges } from './privileges.ts'
 import { RelayEngine } from './engine/relay-engine.ts'
-import type { Relay, RelayLimits, RelayObserver } from './relay.ts'
+import type { HandsOver, Relay, RelayLimits, RelayObserver } from './relay.ts'
 import { linuxLayer } from './sockets/linux/linux-layer.ts'
 import { probeLinuxRelay } from './sockets/linux/probe.ts'
 import { nodeLayer } from './sockets/node/node-layer.ts'
@@ -40,7 +40,7 @@ export interface OwnProcess {
 
 /** A relay, and why it is this one. */
 export interface MadeRelay {
-  readonly relay: Relay
+  readonly relay: Relay & HandsOver
   readonly choice: ChosenRelay
 }
 

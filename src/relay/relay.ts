@@ -224,6 +224,34 @@ export interface NodeClients {
   readonly cidrs: readonly string[]
 }
 
+/** Where the next Usher finds what this one hands over; see `hand-over/channel.ts`. */
+export interface HandOverPlace {
+  readonly name: string
+  readonly token: string
+}
+
+/** How handing over to another process has ended. */
+export interface HandedOver {
+  readonly pid: number
+  /** Why it has got nothing; '' when it serves in this one's place. */
+  readonly refused: string
+  readonly connections: number
+  /** How many connections have stayed here, to be drained, by why. */
+  readonly staying: Readonly<Record<string, number>>
+}
+
+/** How taking over from another process has ended. */
+export interface TakenOver {
+  readonly pid: number
+  /** From when all was listened on until all was here. */
+  readonly ms: number
+  readonly connections: number
+  /** As of `HandedOver`. */
+  readonly staying: Readonly<Record<string, number>>
+  /** Why not all has come that should have; '' when it has. */
+  readonly lost: string
+}
+
 /** The userspace data path. Knows listeners, never where they came from. */
 export interface Relay {
   /**
@@ -245,6 +273,23 @@ export interface Relay {
   query<Q extends QueryName>(name: Q, params: QueryParams<Q>): Promise<QueryResult<Q>>
   /** Stops accepting, waits for connections to end, resets what is left after `ms`. */
   drain(ms: number): Promise<DrainResult>
+}
+
+/** What passes from one process to the next on the same host. */
+export interface HandsOver {
+  /** Opens a place at which one other process may take over. Rejects where that is not possible here. */
+  handOver(): Promise<HandOverPlace>
+  /**
+   * How that has ended; rejects when the other process has ended before it had anything, and all is as
+   * before. Otherwise what is left is to be drained: that does not end what the other process has.
+   */
+  handedOver(): Promise<HandedOver>
+  /**
+   * Takes over what another process has open there: sockets for the next `apply`, and with
+   * `finishTakeOver`, when that is done, connections. '', or why there is nothing to be had.
+   */
+  takeOver(place: HandOverPlace): Promise<string>
+  finishTakeOver(): Promise<TakenOver | undefined>
 }
 
 /** Lines of the access log of one listener. */

@@ -68,6 +68,11 @@ export const placeSocket = async (
   } finally {
     rmSync(draft, { force: true })
   }
+  return placedAt(path)
+}
+
+/** The socket that is at a path now, and is this process's from now on. */
+export const placedAt = (path: string): PlacedSocket => {
   const made = statIfThere(path)
   const identity = made && identityOf(made)
   const missing = (): string => {

@@ -7,6 +7,7 @@ import type { ConnectionRecord } from '../../src/relay/cause.ts'
 import type {
   AccessBatch,
   Bind,
+  HandsOver,
   ListenerStats,
   NodeClients,
   Relay,
@@ -40,7 +41,7 @@ export type MakeRelay = (
 ) => LocalRelay
 
 /** One in this process: its figures are there at once. */
-export interface LocalRelay extends Relay {
+export interface LocalRelay extends Relay, HandsOver {
   stats(): RelayStats
   change: RelayEngine['change']
 }

@@ -4,6 +4,7 @@ import type { Query } from '../queries.ts'
 import type { Bind, RelayListener } from '../relay.ts'
 import type { CommonOrder, CommonReport, CommonSetup } from '../remote/messages.ts'
 import type { DescriptorsMemory } from './shared/descriptors.ts'
+import type { GivenConnections } from './tcp/moving.ts'
 
 /** What a worker is started with (`workerData`). */
 export interface WorkerSetup extends CommonSetup {
@@ -78,6 +79,18 @@ export type WorkerCall =
   | { readonly kind: 'stop-accepting' }
   /** Reset every connection, end every flow; answered with the number of connections. */
   | { readonly kind: 'kill' }
+  /**
+   * Another process is about to serve these listeners: accept no more, and close what listens without a
+   * word to who waits there.
+   */
+  | { readonly kind: 'hand-over'; readonly listeners: readonly string[] }
+  /** Answered with some of the connections to go, `GivenConnections`; nothing is done with them until `settle`. */
+  | { readonly kind: 'give'; readonly mostFds: number }
+  | { readonly kind: 'settle'; readonly isTaken: boolean }
+  /** Why connections have not gone: `Staying`. */
+  | { readonly kind: 'staying' }
+  /** These have come from another process, and their descriptors are this worker's; answered with their number. */
+  | { readonly kind: 'adopt'; readonly given: GivenConnections }
   /** As of the contract, of the connections of this thread. */
   | Query
 

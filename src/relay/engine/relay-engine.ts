@@ -14,6 +14,9 @@ import {
 } from '../queries.ts'
 import type {
   DrainResult,
+  HandedOver,
+  HandsOver,
+  HandOverPlace,
   ListenerStats,
   NodeClients,
   Relay,
@@ -21,6 +24,7 @@ import type {
   RelayListener,
   RelayObserver,
   RelayStats,
+  TakenOver,
   Bind,
 } from '../relay.ts'
 import { ReceivedLines } from '../access-log/access-lines.ts'
@@ -38,6 +42,16 @@ import { SharedEndpointState } from './shared/shared-endpoint-state.ts'
 import { ownBindsOf } from '../own-binds.ts'
 import type { Order, WorkerCall } from './orders.ts'
 import type { SocketLayer } from './socket-layer.ts'
+import type { Syscalls } from '../../ffi/syscalls.ts'
+import { type Door, knock, openDoor } from '../hand-over/channel.ts'
+import {
+  type Given,
+  type Giver,
+  handOver,
+  TakeOver,
+  type Taker,
+} from './main/hand-over.ts'
+import type { GivenConnections, Staying } from './tcp/moving.ts'
 
 export interface RelayEngineDeps {
   /** Of the main thread; workers have their own. */
@@ -55,13 +69,16 @@ export interface RelayEngineDeps {
 }
 
 const sweepMs = 10_000
+/** Milliseconds for the other process to come, and to be met. */
+const knockMs = 10_000
 
 /**
  * The relay over a layer of sockets. This is the main thread's part: it keeps the listeners and
  * their sockets, and workers do what they are ordered.
  */
-export class RelayEngine implements Relay {
+export class RelayEngine implements Relay, HandsOver {
   readonly #clock: Clock
+  readonly #calls: Syscalls
   readonly #observer: RelayObserver
   readonly #descriptors: Descriptors
   readonly #pool: WorkerPool
@@ -85,6 +102,10 @@ export class RelayEngine implements Relay {
   /** Once draining: no TCP connection is left. */
   #idle: Promise<void> | undefined
   #ended: Promise<DrainResult> | undefined
+  /** To another process. */
+  #handingOver: Promise<HandedOver> | undefined
+  /** From another one, until it is finished. */
+  #takeOver: TakeOver | undefined
 
   /** Throws where system calls can't be made, or there are no descriptors. */
   constructor(deps: RelayEngineDeps) {
@@ -93,6 +114,7 @@ export class RelayEngine implements Relay {
     const { calls, startWorker, listening, hasThreads } = layer
     this.#hasThreads = hasThreads
     this.#clock = clock
+    this.#calls = calls
     this.#observer = observer
     const { reservedFds } = limits
     const memory = newDescriptorsMemory(openFileLimit, reservedFds, deps.workers + 1)
@@ -167,6 +189,103 @@ export class RelayEngine implements Relay {
     return workerQueries[name](this.#pool.workers, params, this.#ports)
   }
 
+  async handOver(): Promise<HandOverPlace> {
+    if (!this.#hasThreads)
+      throw new Error('the portable relay cannot hand over what it has open')
+    if (this.#draining || this.#handingOver !== undefined)
+      throw new Error('it is handing over to another Usher already, or ending')
+    const door = openDoor(this.#calls)
+    this.#handingOver = this.#handOver(door).finally(() => door.close())
+    this.#handingOver.catch(() => (this.#handingOver = undefined))
+    return { name: door.name, token: door.token }
+  }
+
+  handedOver(): Promise<HandedOver> {
+    return this.#handingOver ?? Promise.reject(new Error('nothing is handed over'))
+  }
+
+  async takeOver({ name, token }: HandOverPlace): Promise<string> {
+    if (!this.#hasThreads) return 'the portable relay cannot take over what another has'
+    const channel = await knock(this.#calls, name, token, knockMs)
+    const begun = await TakeOver.begin(channel, this.#taker(), this.#clock)
+    if (typeof begun === 'string') {
+      channel.close()
+      return begun
+    }
+    this.#takeOver = begun
+    return ''
+  }
+
+  async finishTakeOver(): Promise<TakenOver | undefined> {
+    const takeOver = this.#takeOver
+    this.#takeOver = undefined
+    return takeOver?.finish([...this.#wanted.keys()])
+  }
+
+  async #handOver(door: Door): Promise<HandedOver> {
+    const channel = await door.accept(knockMs)
+    try {
+      return await handOver(channel, this.#giver(), this.#clock)
+    } finally {
+      channel.close()
+    }
+  }
+
+  #giver(): Giver {
+    const pool = this.#pool
+    return {
+      workers: pool.workers.length,
+      sockets: () => this.#sockets.all(),
+      counted: () =>
+        Array.from(this.#ports.stats(), ({ id, counters, endpoints }) => ({
+          listener: id,
+          counters,
+          endpoints,
+        })),
+      stopServing: async listeners => {
+        this.#draining = true
+        this.#sockets.giveAway()
+        await pool.handOver(listeners)
+        await forEachYielding(this.#ports.values(), port => {
+          if (port.protocol === 'TCP') port.stopListening('handed over')
+        })
+        this.#idle = pool.stopAccepting()
+      },
+      give: mostFds => pool.give(mostFds),
+      staying: () => pool.staying(),
+    }
+  }
+
+  #taker(): Taker {
+    const { workers } = this.#pool
+    let turns = 0
+    return {
+      workers: workers.length,
+      room: () => this.#descriptors.spendable - this.#descriptors.used,
+      adoptSockets: sockets => this.#sockets.takeOver(sockets),
+      counted: counted => {
+        for (const one of counted) this.#ports.get(one.listener)?.takeOver(one)
+      },
+      serve: () => this.#sockets.serve(),
+      takeRoom: count => this.#descriptors.take(count),
+      freeRoom: count => this.#descriptors.release(count),
+      close: fds => {
+        for (const fd of fds) this.#calls.close(fd)
+      },
+      adopt: given => {
+        turns += 1
+        const worker = workers[turns % workers.length]
+        return worker === undefined ? Promise.resolve(0) : this.#adopt(worker, given)
+      },
+    }
+  }
+
+  /** If the worker dies its descriptors are closed with those that it has opened itself. */
+  async #adopt(worker: WorkerHandle, given: GivenConnections): Promise<number> {
+    this.#sockets.give(worker, given.fds)
+    return ((await worker.call({ kind: 'adopt', given })) ?? 0) as number
+  }
+
   /** The threads have ended when it resolves. */
   async drain(ms: number): Promise<DrainResult> {
     this.#draining = true
@@ -177,7 +296,8 @@ export class RelayEngine implements Relay {
   }
 
   async #stopAccepting(): Promise<void> {
-    await this.#pool.acceptQueued()
+    // Those who are queued are a successor's.
+    if (this.#handingOver === undefined) await this.#pool.acceptQueued()
     if (this.#ended !== undefined) return
     this.#sockets.drain()
     await forEachYielding(this.#ports.values(), port => {
@@ -541,6 +661,33 @@ class WorkerPool {
     await within(this.#deps.clock, killMs, this.#call({ kind: 'accept-queued' }))
   }
 
+  /** They close what listens, which is another process's now. */
+  async handOver(listeners: readonly string[]): Promise<void> {
+    this.#isLast = true
+    this.#restarts.stop()
+    await this.#call({ kind: 'hand-over', listeners })
+  }
+
+  /** Some connections of each worker that has any to give. */
+  async *give(mostFds: number): AsyncGenerator<Given> {
+    for (const worker of this.workers) {
+      const given = (await worker.call({ kind: 'give', mostFds })) as
+        GivenConnections | undefined
+      if (given === undefined || given.connections.length === 0) continue
+      const settle = async (isTaken: boolean): Promise<void> =>
+        void (await worker.call({ kind: 'settle', isTaken }))
+      yield { ...given, settle }
+    }
+  }
+
+  async staying(): Promise<Staying> {
+    const counts: Record<string, number> = {}
+    for (const some of (await this.#call({ kind: 'staying' })) as Staying[])
+      for (const [why, count] of Object.entries(some))
+        counts[why] = (counts[why] ?? 0) + count
+    return counts
+  }
+
   /** Resolves when no worker has a TCP connection any more. */
   async stopAccepting(): Promise<void> {
     await this.#call({ kind: 'stop-accepting' })
@@ -565,7 +712,7 @@ class WorkerPool {
   }
 
   /** What each answers; those that have died have done all that they could. */
-  #call(call: WorkerCall): Promise<unknown> {
+  #call(call: WorkerCall): Promise<readonly unknown[]> {
     return Promise.all(this.workers.map(worker => worker.call(call)))
   }
 }

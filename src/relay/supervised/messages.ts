@@ -2,7 +2,7 @@ import type { WantedRelay } from '../choose-relay.ts'
 import type { ChosenRelay } from '../make-relay.ts'
 import type { Privileges } from '../privileges.ts'
 import type { Query } from '../queries.ts'
-import type { RelayListener, RelayStats } from '../relay.ts'
+import type { HandOverPlace, RelayListener, RelayStats } from '../relay.ts'
 import type { CommonOrder, CommonReport, CommonSetup } from '../remote/messages.ts'
 import type { PackedListener } from './packed-stats.ts'
 
@@ -33,6 +33,9 @@ export type Call =
   /** The first page of a read of the figures, or the next one. Reads are numbered: 1, 2, ... */
   | { readonly kind: 'stats'; readonly read: number }
   | { readonly kind: 'drain'; readonly ms: number }
+  /** As of `HandsOver`. */
+  | { readonly kind: 'hand-over' | 'handed-over' | 'finish-take-over' }
+  | { readonly kind: 'take-over'; readonly place: HandOverPlace }
   /** As of the contract. */
   | Query
 

@@ -1,5 +1,11 @@
 import type { RelayEngine } from '../engine/relay-engine.ts'
-import type { ListenerStats, RelayListener, RelayStats, RelayFront } from '../relay.ts'
+import type {
+  HandsOver,
+  ListenerStats,
+  RelayFront,
+  RelayListener,
+  RelayStats,
+} from '../relay.ts'
 import type { Call, StatsPage } from './messages.ts'
 import type { Outbox } from '../remote/outbox.ts'
 import { packListener } from './packed-stats.ts'
@@ -11,7 +17,8 @@ const pageWeight = 1000
 const listenerWeight = 10
 
 /** Of the relay in this process. */
-export type ServedRelay = Pick<RelayEngine, 'change' | 'stats' | 'query' | 'drain'>
+export type ServedRelay = Pick<RelayEngine, 'change' | 'stats' | 'query' | 'drain'> &
+  HandsOver
 
 interface StatsRead {
   readonly stats: RelayStats
@@ -43,9 +50,22 @@ export class RelayServer {
     if (call.kind === 'change') return this.#change(call.gone, call.changed)
     if (call.kind === 'stats') return this.#page(call.read)
     try {
-      if (call.kind === 'query') return await this.#relay.query(call.name, call.params)
-      if (call.kind === 'drain') return await this.#relay.drain(call.ms)
-      return await this.#apply()
+      switch (call.kind) {
+        case 'query':
+          return await this.#relay.query(call.name, call.params)
+        case 'drain':
+          return await this.#relay.drain(call.ms)
+        case 'hand-over':
+          return await this.#relay.handOver()
+        case 'handed-over':
+          return await this.#relay.handedOver()
+        case 'take-over':
+          return await this.#relay.takeOver(call.place)
+        case 'finish-take-over':
+          return await this.#relay.finishTakeOver()
+        case 'apply':
+          return await this.#apply()
+      }
     } finally {
       // What became of binds and connections is known before the call is over.
       this.#outbox.flush()

@@ -13,12 +13,16 @@ import {
 } from '../queries.ts'
 import type {
   DrainResult,
+  HandedOver,
+  HandOverPlace,
+  HandsOver,
   NodeClients,
   Relay,
   RelayLimits,
   RelayListener,
   RelayObserver,
   RelayStats,
+  TakenOver,
 } from '../relay.ts'
 import { type NewsObserver, NewsReader } from '../remote/news-reader.ts'
 import { Remote, type RemoteEnding, RemoteGone } from '../remote/remote.ts'
@@ -71,7 +75,7 @@ const deadMs = 10_000
  * and given the whole state. What dies with it: connections, UDP flows, affinity, and what
  * was counted since the last read. The first one has to come to serve.
  */
-export class SupervisedRelay implements Relay {
+export class SupervisedRelay implements Relay, HandsOver {
   readonly #deps: SupervisedRelayDeps
   #setup: Setup
   readonly #restarts: Restarts
@@ -149,6 +153,22 @@ export class SupervisedRelay implements Relay {
     return (await orGone(this.#serving.now?.query(name, params))) ?? emptyResults[name]
   }
 
+  handOver(): Promise<HandOverPlace> {
+    return this.#handsOver({ kind: 'hand-over' }) as Promise<HandOverPlace>
+  }
+
+  handedOver(): Promise<HandedOver> {
+    return this.#handsOver({ kind: 'handed-over' }) as Promise<HandedOver>
+  }
+
+  takeOver(place: HandOverPlace): Promise<string> {
+    return this.#handsOver({ kind: 'take-over', place }) as Promise<string>
+  }
+
+  finishTakeOver(): Promise<TakenOver | undefined> {
+    return this.#handsOver({ kind: 'finish-take-over' }) as Promise<TakenOver | undefined>
+  }
+
   /** As of any relay; when it is over the process is gone too. */
   async drain(ms: number): Promise<DrainResult> {
     this.#draining = true
@@ -163,6 +183,13 @@ export class SupervisedRelay implements Relay {
     await this.stats()
     await remote?.leave(leaveMs)
     return result
+  }
+
+  /** Rejects when the process that has the sockets ends before it has answered. */
+  async #handsOver(call: Call): Promise<unknown> {
+    const relay = await this.#serving.relay
+    if (relay === undefined) throw new RemoteGone('the data plane has ended')
+    return relay.call(call)
   }
 
   #start(): void {
@@ -413,6 +440,10 @@ class RemoteRelay {
     params: QueryParams<Q>,
   ): Promise<QueryResult<Q>> {
     return (await this.#remote.call({ kind: 'query', name, params })) as QueryResult<Q>
+  }
+
+  call(call: Call): Promise<unknown> {
+    return this.#remote.call(call)
   }
 
   async drain(ms: number): Promise<DrainResult> {

@@ -1,15 +1,31 @@
 import { isCoolingDown } from '../../../balance/cooldown.ts'
-import { counterCell } from '../../counters.ts'
+import {
+  cellsOf,
+  counterCell,
+  gaugeCells,
+  type ListenerCounters,
+} from '../../counters.ts'
 import type { EndpointStats } from '../../relay.ts'
 import type { SharedEndpointState } from '../shared/shared-endpoint-state.ts'
-import { endpointCell as cell, type StatsPages } from '../shared/stats-pages.ts'
+import { endpointCell as cell, StatsPages } from '../shared/stats-pages.ts'
 import type { WorkerHandle } from './worker-handle.ts'
+
+/** Counters of a listener, and of its endpoints by slot. */
+export interface CountedBefore {
+  readonly counters: ListenerCounters
+  readonly endpoints: ReadonlyMap<number, Pick<EndpointStats, 'failures' | 'retransmits'>>
+}
 
 /** Reads what workers have written, summed over all of them. */
 export class Figures {
   readonly #listeners: readonly StatsPages[]
   readonly #endpoints: readonly StatsPages[]
   readonly #endpointState: SharedEndpointState
+  /** What another process has counted that served before; the last one. */
+  readonly #before = {
+    listeners: new StatsPages(counterCell.count),
+    endpoints: new StatsPages(cell.count),
+  }
   readonly #sums = new Float64Array(counterCell.count)
   readonly now: () => number
 
@@ -20,8 +36,9 @@ export class Figures {
     now: () => number,
   ) {
     this.#endpointState = endpointState
-    this.#listeners = workers.map(({ listenerPages }) => listenerPages)
-    this.#endpoints = workers.map(({ endpointPages }) => endpointPages)
+    const { listeners, endpoints } = this.#before
+    this.#listeners = [...workers.map(one => one.listenerPages), listeners]
+    this.#endpoints = [...workers.map(one => one.endpointPages), endpoints]
     this.now = now
   }
 
@@ -55,6 +72,18 @@ export class Figures {
       known += 1
     }
     return known === 0 ? stats : { ...stats, rttMs: rttUs / known / 1000 }
+  }
+
+  /** What was counted before, in another process; said again it takes the place of what was said. */
+  takeOver(slot: number, { counters, endpoints }: CountedBefore): void {
+    this.#before.listeners.ensure(slot)
+    for (const [at, count] of cellsOf(counters).entries())
+      if (!gaugeCells.includes(at)) this.#before.listeners.write(slot, at, count)
+    for (const [endpoint, { failures, retransmits = 0 }] of endpoints) {
+      this.#before.endpoints.ensure(endpoint)
+      this.#before.endpoints.write(endpoint, cell.failures, failures)
+      this.#before.endpoints.write(endpoint, cell.retransmits, retransmits)
+    }
   }
 
   /** Before the slots are used again. */

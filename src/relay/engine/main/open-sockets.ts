@@ -1,6 +1,7 @@
 import type { RelayProtocol } from '../../../model/service.ts'
 import { familyOf, joinHostPort } from '../../../util/ip.ts'
-import type { PlacedSocket } from '../../../util/placed-socket.ts'
+import { placedAt, type PlacedSocket } from '../../../util/placed-socket.ts'
+import { isUnix, unixPath } from '../../../util/unix-address.ts'
 import { bindKey, type Bind } from '../../relay.ts'
 import { systemError } from '../../../ffi/errno.ts'
 import { Descriptors, type DescriptorsMemory } from '../shared/descriptors.ts'
@@ -51,6 +52,14 @@ export interface Holder {
 export const socketKey = (protocol: RelayProtocol, bind: Bind): string =>
   `${protocol} ${bindKey(bind)}`
 
+/** The sockets of one address as they come from another process. */
+export interface HandedSockets {
+  readonly protocol: RelayProtocol
+  readonly bind: Bind
+  readonly spread: Spread
+  readonly fds: readonly number[]
+}
+
 /**
  * All listening sockets: opened here, served by workers, who close them on order. One that
  * a listener lets go may be another's in the same `apply`, queue and all.
@@ -64,6 +73,11 @@ export class OpenSockets {
   readonly #owners: ReadonlyMap<WorkerHandle, Descriptors>
   readonly #groups = new Set<Group>()
   readonly #offers = new Map<string, Group>()
+  /** Of another process, by `socketKey`, until they are opened here. */
+  readonly #handed = new Map<string, HandedSockets>()
+  /** What is to be served once the other process does not serve it any more. */
+  #parked: (() => void)[] | undefined
+  #isGivenAway = false
   #wanted: ReadonlySet<string> = new Set()
   #closing = false
   #drained = false
@@ -109,6 +123,38 @@ export class OpenSockets {
     this.#offers.clear()
   }
 
+  /** For a successor: the other process gets descriptors of its own. */
+  all(): readonly HandedSockets[] {
+    return [...this.#groups].map(({ protocol, bind, spread, sockets }) => ({
+      protocol,
+      bind,
+      spread,
+      fds: sockets.map(({ fd }) => fd),
+    }))
+  }
+
+  /** They are a successor's: from now on they are closed here without ending what they do there. */
+  giveAway(): void {
+    this.#drained = true
+    this.#isGivenAway = true
+  }
+
+  /** From another process: opened where they are wanted, and served from `serve` on. */
+  takeOver(handed: readonly HandedSockets[]): void {
+    for (const one of handed) this.#handed.set(socketKey(one.protocol, one.bind), one)
+    this.#parked = []
+  }
+
+  /** Now they are served here, and those that were not wanted are closed. */
+  serve(): void {
+    for (const { fds } of this.#handed.values())
+      for (const fd of fds) this.#calls.close(fd)
+    this.#handed.clear()
+    const parked = this.#parked ?? []
+    this.#parked = undefined
+    for (const assign of parked) assign()
+  }
+
   /**
    * Serves an address with a socket at each of `workers`. Throws what socket or bind say,
    * EMFILE when listening sockets have had their share, and when the relay has ended meanwhile.
@@ -119,7 +165,9 @@ export class OpenSockets {
     workers: readonly WorkerHandle[],
     isIdle = false,
   ): Promise<Group> {
-    const taken = isIdle ? undefined : this.#taken(holder, bind, workers)
+    const taken = isIdle
+      ? undefined
+      : (this.#taken(holder, bind, workers) ?? this.#adopted(holder, bind, workers))
     const group = taken ?? (await this.#opened(holder, bind, workers, isIdle))
     // The end may have come between two of its steps, and closed it.
     if (!this.#groups.has(group)) throw relayEnded()
@@ -137,7 +185,15 @@ export class OpenSockets {
   }
 
   /** Orders workers to serve the sockets of a group. */
-  assign({ slot, isKnown }: Holder, { bind, sockets }: Group): void {
+  assign(holder: Holder, group: Group): void {
+    const { slot, isKnown } = holder
+    const { bind, sockets } = group
+    if (this.#parked !== undefined && isKnown) {
+      this.#parked.push(() => {
+        if (this.#groups.has(group)) this.assign(holder, group)
+      })
+      return
+    }
     for (const { worker, fd } of isKnown ? sockets : []) {
       this.#owners.get(worker)?.opened(fd)
       worker.post({ kind: 'open', slot, bind, fd })
@@ -185,6 +241,13 @@ export class OpenSockets {
   /** Lets go of those that are paused; workers have released them by the end of that `apply`. */
   closePaused(group: Group): void {
     if (!this.#drained) this.#closeAll(group)
+  }
+
+  /** Descriptors that were paid for here are the worker's from now on. */
+  give(worker: WorkerHandle, fds: readonly number[]): void {
+    const owner = this.#owners.get(worker)
+    owner?.takeOver(fds.length)
+    for (const fd of fds) owner?.opened(fd)
   }
 
   /** Has the kernel spread clients over the sockets of a group. */
@@ -244,6 +307,33 @@ export class OpenSockets {
     return group
   }
 
+  /** That of another process, whose clients wait in its queue. */
+  #adopted(
+    { protocol }: Holder,
+    bind: Bind,
+    workers: readonly WorkerHandle[],
+  ): Group | undefined {
+    const key = socketKey(protocol, bind)
+    const handed = this.#handed.get(key)
+    if (handed === undefined) return undefined
+    const { fds, spread } = handed
+    // As many as there were: each has a queue of its own.
+    const owners = fds.length === workers.length ? workers : [...this.#owners.keys()]
+    if (!this.#budget.take(fds.length)) throw noDescriptor()
+    this.#handed.delete(key)
+    const sockets = fds.flatMap((fd, i) => {
+      const worker = owners[i]
+      return worker === undefined ? [] : [{ worker, fd }]
+    })
+    const path = isUnix(bind.address) ? unixPath(bind.address) : ''
+    const file = path === '' || path.startsWith('\0') ? undefined : placedAt(path)
+    const group: Group = { protocol, bind, sockets, file, spread }
+    this.#groups.add(group)
+    // It may have kept its port and not listened.
+    if (protocol === 'TCP') for (const fd of fds) this.#listening.listen(fd, bind)
+    return group
+  }
+
   async #opened(
     { protocol }: Holder,
     bind: Bind,
@@ -270,7 +360,7 @@ export class OpenSockets {
    * not shut down later: then its number may be another's.
    */
   #shut({ protocol, sockets }: Group): void {
-    if (protocol !== 'TCP') return
+    if (protocol !== 'TCP' || this.#isGivenAway) return
     for (const { fd } of sockets) this.#calls.shutdown(fd, SHUT_RD)
   }
 
@@ -288,7 +378,7 @@ export class OpenSockets {
 
   #forget(group: Group): void {
     this.#groups.delete(group)
-    group.file?.remove()
+    if (!this.#isGivenAway) group.file?.remove()
     this.#budget.release(group.sockets.length)
   }
 }

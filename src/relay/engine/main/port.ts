@@ -24,6 +24,7 @@ import type { ReceivedLines } from '../../access-log/access-lines.ts'
 import type { ListenerOrder } from '../orders.ts'
 import type { Slots } from '../shared/slot-pages.ts'
 import type { Figures } from './figures.ts'
+import type { CountedListener } from './hand-over.ts'
 import type { ListeningBudget } from './listening-budget.ts'
 import {
   type Group,
@@ -194,6 +195,16 @@ export class Port implements Holder {
     return this.#figures.read(cells, uncounted, () =>
       [...this.#slots].map(([key, slot]) => figures.endpoint(key, slot)),
     )
+  }
+
+  /** What another process has counted that served before. */
+  takeOver({ counters, endpoints }: CountedListener): void {
+    const known = endpoints.flatMap(one => {
+      const slot = this.#slots.get(one.key)
+      return slot === undefined ? [] : [[slot, one] as const]
+    })
+    this.#env.figures.takeOver(this.slot, { counters, endpoints: new Map(known) })
+    this.#figures.changed()
   }
 
   /** With what is at the address itself; `workers`: as they see it. */

@@ -99,6 +99,12 @@ export class Descriptors {
     Atomics.sub(this.#used, 0, count)
   }
 
+  /** `count` of what the main thread has taken are this thread's. */
+  takeOver(count: number): void {
+    Atomics.sub(this.#held, 0, count)
+    Atomics.add(this.#held, this.#thread, count)
+  }
+
   /** Whether this thread would take more if it could. */
   wait(isWaiting: boolean): void {
     Atomics.store(this.#waiting, this.#thread, isWaiting ? 1 : 0)

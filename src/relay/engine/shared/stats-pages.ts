@@ -44,6 +44,7 @@ export class StatsPages extends SlotPages<Float64Array> {
 
   /** Sets all figures of a slot to zero, for its next user. */
   clear(slot: number): void {
+    if (!this.has(slot)) return
     const start = this.offsetOf(slot)
     this.pageOf(slot).fill(0, start, start + this.#cellsPerSlot)
   }

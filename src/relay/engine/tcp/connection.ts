@@ -26,7 +26,9 @@ import type { WorkerBackend } from '../worker/worker-backend.ts'
 import type { Pipe } from './pipe-pool.ts'
 import type { TcpService } from './tcp-service.ts'
 
-export type ConnectionState = 'dialling' | 'open' | 'unserved' | 'delivering' | 'ended'
+/** `moving`: to another process; nothing is done here until that has it, or does not want it. */
+export type ConnectionState =
+  'dialling' | 'open' | 'moving' | 'unserved' | 'delivering' | 'ended'
 
 /** Events of a side, edge-triggered: nothing has to be switched on and off. */
 export const quietEvents = EPOLLIN | EPOLLRDHUP | EPOLLPRI | EPOLLET
@@ -256,11 +258,16 @@ export class Connection extends Timed implements Linked<Connection> {
 
   /** Who the client is. */
   get peer(): { readonly address: string; readonly port: number } {
+    return readSockaddr({ view: new DataView(this.peerWords().buffer) }, 0)
+  }
+
+  /** The same as a struct sockaddr. */
+  peerWords(): Int32Array<ArrayBuffer> {
     const words = new Int32Array(sockaddrSize / 4)
     words[0] = this.#peerStart
     words[1] = this.#peerAddress
     if (this.#peerRest !== undefined) words.set(this.#peerRest, 2)
-    return readSockaddr({ view: new DataView(words.buffer) }, 0)
+    return words
   }
 
   /** What it has dialled is over, however it came out. */

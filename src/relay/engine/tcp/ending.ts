@@ -165,6 +165,8 @@ export class Ending {
   /** Ends a connection at once, whatever it is doing; both sides that are open are reset. */
   kill(connection: Connection, cause: Cause, detail: string): void {
     connection.blame(cause, detail)
+    // Its sockets may be another process's by now: if they are not it ends when that is known.
+    if (connection.state === 'moving') return
     connection.dial?.cancel()
     connection.endDial()
     this.#resetBoth(connection)
@@ -184,6 +186,16 @@ export class Ending {
   failed(connection: Connection, error: unknown): void {
     this.#env.observer.fault(connection.service.name, error)
     if (!connection.isEnded) this.kill(connection, 'KD', 'internal fault')
+  }
+
+  /** Another process has its sockets, and makes the record: here they are closed, and their peers don't notice. */
+  handedOver(connection: Connection): void {
+    const { client, backend, endpoint, service, ttl } = connection
+    if (endpoint !== undefined) endpoint.active -= 1
+    this.#reset(client)
+    this.#reset(backend)
+    this.#letGo(connection)
+    service.ended('', ttl)
   }
 
   /** Resets a client that was accepted and never became a connection. */

@@ -54,6 +54,27 @@ export class IdleLimits {
       this.#lifetimes.set(connection, ages?.lifetimeMs, now)
   }
 
+  /** It has come from another process; both in milliseconds ago. */
+  adopted(
+    connection: Connection,
+    {
+      halfClosedMs,
+      quietMs,
+    }: {
+      readonly halfClosedMs?: number | undefined
+      readonly quietMs?: number | undefined
+    },
+  ): void {
+    const { now } = this.#env.loop
+    this.begun(connection)
+    if (halfClosedMs !== undefined)
+      this.#watch(connection).halfClosedAt = now - halfClosedMs
+    const { watched } = connection
+    if (watched === undefined || quietMs === undefined) return
+    watched.since = now - quietMs
+    watched.movedAt = now - quietMs
+  }
+
   /** The limits of its ServicePort are others now. */
   changed(connection: Connection): void {
     this.begun(connection)

@@ -42,6 +42,12 @@ export class PipePool {
     return this.#kept.pop() ?? this.#make()
   }
 
+  /** One of another process's, with what is in it; its two descriptors are paid for. */
+  adopt(readEnd: number, writeEnd: number): Pipe {
+    this.#open += 1
+    return { readEnd, writeEnd }
+  }
+
   /** One with something in it is closed: no other connection must read that. */
   giveBack(pipe: Pipe, isEmpty: boolean): void {
     if (isEmpty && this.#kept.length < mostKept && !this.#fds.exhausted) {

@@ -1,12 +1,13 @@
 import { isOutOfResources } from '../../../util/usher-error.ts'
 import { mostHeaderBytes } from '../../../util/proxy-header.ts'
+import type { GrowingBytes } from '../../../util/growing-bytes.ts'
 import { MSG_NOSIGNAL, SPLICE_F_MOVE, SPLICE_F_NONBLOCK } from '../../../ffi/constants.ts'
 import { errno, errnoName } from '../../../ffi/errno.ts'
 import type { EventSource } from '../event-loop.ts'
 import type { NativeMemory } from '../../../ffi/syscalls.ts'
 import type { WorkerEnv } from '../worker/worker-backend.ts'
 import { allEvents, flag, type Side } from './connection.ts'
-import type { PipePool } from './pipe-pool.ts'
+import type { Pipe, PipePool } from './pipe-pool.ts'
 import type { SocketCalls } from './socket-calls.ts'
 
 /** The kernel was out of memory; it says nothing when it is not any more. */
@@ -137,6 +138,29 @@ export class Sending {
     this.piped(from, -from.piped)
     from.pipe = undefined
     this.#pipes.giveBack(pipe, isEmpty)
+  }
+
+  /** A pipe that was read from, and may be read from again, is of use elsewhere. */
+  dropEmptyPipe(from: Side): void {
+    const { pipe, piped } = from
+    if (pipe === undefined || piped > 0) return
+    from.pipe = undefined
+    this.#pipes.giveBack(pipe, true)
+  }
+
+  /** What another process has held for a side. */
+  adopt(
+    from: Side,
+    held: Buffer | undefined,
+    replay: GrowingBytes | undefined,
+    pipe: Pipe | undefined,
+    piped: number,
+  ): void {
+    if (held !== undefined) this.#keep(from, copyOf(held))
+    from.replayBuffer = replay
+    if (replay !== undefined) this.#env.signs.hold(replay.capacity)
+    from.pipe = pipe
+    if (pipe !== undefined) this.piped(from, piped)
   }
 
   /** What is left of `from` goes on when the opposite side has room; `result` says why. */

@@ -29,6 +29,7 @@ import { Dialling } from './dialling.ts'
 import { EarlyCloses } from './early-closes.ts'
 import { Ending } from './ending.ts'
 import { IdleLimits } from './idle-limits.ts'
+import { Moving } from './moving.ts'
 import { PipePool } from './pipe-pool.ts'
 import { Sending } from './sending.ts'
 import { SocketCalls } from './socket-calls.ts'
@@ -68,6 +69,8 @@ export class TcpConnections implements EventSource<Side> {
   readonly #copying: Copying
   readonly #dialling: Dialling
   readonly #earlyCloses: EarlyCloses
+  /** To another process, and from one. */
+  readonly moving: Moving
 
   constructor(env: WorkerEnv) {
     this.#env = env
@@ -89,6 +92,18 @@ export class TcpConnections implements EventSource<Side> {
     this.#earlyCloses = early
     this.#copying = copying
     this.#dialling = new Dialling(env, timers, this, sockets, copying, ending, early)
+    this.moving = new Moving(
+      env,
+      timers,
+      pipes,
+      sending,
+      idleLimits,
+      sockets,
+      ending,
+      this,
+      this.#all,
+      this.#ids,
+    )
     env.loop.addTimers(timers)
     env.loop.addTimers({
       wait: now => idleLimits.wait(now),
@@ -170,6 +185,7 @@ export class TcpConnections implements EventSource<Side> {
         return connection.isEnded ? undefined : this.#dialling.start(connection)
       case 'delivering':
         return this.#ending.readyWhileDelivering(side, events)
+      case 'moving':
       case 'ended': // What was to be called again is over.
     }
   }
@@ -364,5 +380,9 @@ const stateOf = (connection: Connection): OpenConnection['state'] => {
   if (state === 'dialling' || state === 'unserved')
     return dial?.isHeld === true ? 'waiting' : 'dialling'
   const over = flag.ended | flag.finished
-  return state === 'open' && !client.has(over) && !backend.has(over) ? 'open' : 'ending'
+  return (state === 'open' || state === 'moving') &&
+    !client.has(over) &&
+    !backend.has(over)
+    ? 'open'
+    : 'ending'
 }

@@ -9,7 +9,6 @@ import { TcpService } from './tcp-service.ts'
 
 /** One ServicePort's TCP in a worker: its listening sockets, and its connections to their end. */
 export class TcpListener implements PortListener {
-  readonly id: string
   readonly service: TcpService
   readonly #env: WorkerEnv
   readonly #accepting: Accepting
@@ -26,7 +25,6 @@ export class TcpListener implements PortListener {
     accepting: Accepting,
     all: TcpConnections,
   ) {
-    this.id = order.spec.id
     this.#env = env
     this.#owner = owner
     this.#accepting = accepting

@@ -18,7 +18,6 @@ const openAgainMs = 100
 
 /** One UDP ServicePort in a worker. */
 export class UdpListener implements PortListener {
-  readonly id: string
   readonly service: UdpService
   readonly #env: WorkerEnv
   readonly #owner: ListenerOwner
@@ -31,7 +30,6 @@ export class UdpListener implements PortListener {
     owner: ListenerOwner,
     shared: UdpShared,
   ) {
-    this.id = order.spec.id
     this.#env = env
     this.#owner = owner
     this.service = new UdpService(env, order, shared)

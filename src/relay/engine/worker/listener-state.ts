@@ -7,6 +7,8 @@ import { WorkerBackend, type WorkerEnv } from './worker-backend.ts'
 
 /** What TCP and UDP listeners of a worker have in common: endpoints and figures. */
 export class ListenerState extends ListenerEndpoints<WorkerBackend> {
+  /** Of its `RelayListener`. */
+  readonly id: string
   readonly slot: number
   /** False once it is to go. */
   wanted = true
@@ -21,6 +23,7 @@ export class ListenerState extends ListenerEndpoints<WorkerBackend> {
     super(env.loop.clock, env.random, env.nodeClients, limits, queues, counters)
     this.#env = env
     this.#name = spec.name
+    this.id = spec.id
     this.slot = slot
   }
 

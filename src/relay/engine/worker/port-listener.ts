@@ -4,8 +4,6 @@ import type { ListenerState } from './listener-state.ts'
 
 /** One ServicePort in a worker: its sockets, balancer and connections or flows. */
 export interface PortListener {
-  /** Of its `RelayListener`. */
-  readonly id: string
   readonly service: ListenerState
   /** Takes over what is wanted now, for open flows too. */
   update(order: ListenerOrder): void

@@ -27,6 +27,8 @@ import type { Syscalls, NativeMemory } from '../../../ffi/syscalls.ts'
 import { Accepting } from '../tcp/accepting.ts'
 import { TcpConnections } from '../tcp/tcp-connections.ts'
 import { TcpListener } from '../tcp/tcp-listener.ts'
+import type { GivenConnections } from '../tcp/moving.ts'
+import { TcpService } from '../tcp/tcp-service.ts'
 import { UdpListener } from '../udp/udp-listener.ts'
 import { newUdpShared, type UdpShared } from '../udp/udp-shared.ts'
 import { FdAccount, recheckMs } from './fd-account.ts'
@@ -66,7 +68,7 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
     ended: query => this.#env.endedConnections.poll(query),
     explain: query => {
       const all = [...this.#listeners.values()]
-      const found = all.find(({ id }) => id === query.listener)
+      const found = all.find(({ service }) => service.id === query.listener)
       return found ? explainPick(found.service, this.#env.thread, query) : notListening
     },
   }
@@ -74,6 +76,8 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
   /** The call to be answered when no TCP connection is left. */
   #stopCall: number | undefined
   #isOver = false
+  /** Ids of the listeners that another process is about to serve in its place. */
+  #successorHas: ReadonlySet<string> = new Set()
 
   /** Throws when the kernel refuses what a worker can't do without. */
   constructor(deps: RelayWorkerDeps) {
@@ -221,6 +225,19 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
           return this.#reply(id, this.#accepting.acceptQueued())
         case 'kill':
           return this.#reply(id, this.#kill())
+        case 'hand-over':
+          return this.#reply(id, this.#handOver(call.listeners))
+        case 'give':
+          return this.#reply(
+            id,
+            this.#connections.moving.give(this.#successorHas, call.mostFds),
+          )
+        case 'settle':
+          return this.#reply(id, this.#connections.moving.settle(call.isTaken))
+        case 'staying':
+          return this.#reply(id, this.#connections.moving.staying(this.#successorHas))
+        case 'adopt':
+          return this.#reply(id, this.#adopt(call.given))
         case 'query':
           return this.#reply(id, handleQuery(this.#queryHandlers, call.name, call.params))
         case 'stop-accepting':
@@ -283,6 +300,29 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
     this.#stopCall = call
     for (const listener of this.#listeners.values()) listener.stopAccepting()
     this.#checkIdle()
+  }
+
+  /** Who comes from now on is for the successor, and so are connections of these listeners. */
+  #handOver(listeners: readonly string[]): null {
+    this.#successorHas = new Set(listeners)
+    for (const listener of this.#listeners.values()) listener.stopAccepting()
+    return null
+  }
+
+  #adopt({ connections, fds }: GivenConnections): number {
+    const services = new Map<string, TcpService>()
+    for (const { service } of this.#listeners.values())
+      if (service instanceof TcpService) services.set(service.id, service)
+    const left = fds.values()
+    let adopted = 0
+    for (const one of connections) {
+      const service = services.get(one.listener)
+      // It was said which listeners there are.
+      if (service === undefined) throw new Error(`there is no listener ${one.listener}`)
+      this.#connections.moving.adopt(service, one, left as Iterator<number, number>)
+      adopted += 1
+    }
+    return adopted
   }
 
   #kill(): number {

@@ -43,19 +43,20 @@ export class WorkerBackend implements Backend {
   #cooldown: Cell<Cooldown>
   #sockaddr: Uint8Array | undefined
 
+  /** Without `memory` it is one that is not listed. */
   constructor(
     { key, address, port, tier, weight }: RelayEndpoint,
-    { endpointPages, endpointState }: EndpointMemory,
-    slot: number,
+    memory?: EndpointMemory,
+    slot = 0,
   ) {
     this.key = key
     this.address = address
     this.port = port
     this.tier = tier
     this.weight = weight
-    this.#figures = endpointPages.pageOf(slot)
-    this.#start = endpointPages.offsetOf(slot)
-    this.#cooldown = endpointState.cooldownOf(slot)
+    this.#figures = memory?.endpointPages.pageOf(slot) ?? new Float64Array(cell.count)
+    this.#start = memory?.endpointPages.offsetOf(slot) ?? 0
+    this.#cooldown = memory?.endpointState.cooldownOf(slot) ?? new OwnCell(noCooldown)
   }
 
   get cooldown(): Cell<Cooldown> {
