@@ -4,7 +4,7 @@ import type { Query } from '../queries.ts'
 import type { Bind, RelayListener } from '../relay.ts'
 import type { CommonOrder, CommonReport, CommonSetup } from '../remote/messages.ts'
 import type { DescriptorsMemory } from './shared/descriptors.ts'
-import type { GivenConnections } from './tcp/moving.ts'
+import type { GivenConnections } from '../hand-over/moved.ts'
 
 /** What a worker is started with (`workerData`). */
 export interface WorkerSetup extends CommonSetup {

@@ -51,7 +51,7 @@ import {
   TakeOver,
   type Taker,
 } from './main/hand-over.ts'
-import type { GivenConnections, Staying } from './tcp/moving.ts'
+import type { GivenConnections, Staying } from '../hand-over/moved.ts'
 
 export interface RelayEngineDeps {
   /** Of the main thread; workers have their own. */

@@ -63,7 +63,7 @@ export class RelayServer {
           return await this.#relay.takeOver(call.place)
         case 'finish-take-over':
           return await this.#relay.finishTakeOver()
-        case 'apply':
+        default:
           return await this.#apply()
       }
     } finally {

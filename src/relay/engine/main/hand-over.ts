@@ -3,7 +3,7 @@ import { messageOf } from '../../../util/usher-error.ts'
 import type { Channel, Message } from '../../hand-over/channel.ts'
 import type { ListenerCounters } from '../../counters.ts'
 import type { EndpointStats, HandedOver, TakenOver } from '../../relay.ts'
-import type { GivenConnections, MovedConnection, Staying } from '../tcp/moving.ts'
+import type { GivenConnections, MovedConnection, Staying } from '../../hand-over/moved.ts'
 import type { HandedSockets } from './open-sockets.ts'
 
 /*
@@ -104,7 +104,12 @@ export const handOver = async (
     await tell(channel, { kind: 'refused', reason: refused })
     return { pid, refused, connections: 0, staying: {} }
   }
-  const sent = sockets.map(one => ({ ...one, fds: one.fds.length }))
+  const sent = sockets.map(({ protocol, bind, spread, fds: own }) => ({
+    protocol,
+    bind,
+    spread,
+    fds: own.length,
+  }))
   await tell(channel, { kind: 'sockets', sockets: sent }, fds)
   const { listeners } = await answerOf<Asked, 'ready'>(channel, 'ready', applyMs)
   await tell(channel, { kind: 'yours', counted: giver.counted() })
@@ -145,7 +150,7 @@ const giveConnections = async (
 
 /** '' when the other process has them; else why they go on here. */
 const giveSome = async (channel: Channel, given: Given): Promise<string> => {
-  const { connections, fds, settle } = given
+  const { connections, fds } = given
   let isTaken = false
   let refused = ''
   try {
@@ -160,7 +165,7 @@ const giveSome = async (channel: Channel, given: Given): Promise<string> => {
     // If it is still there it must know that they are not its own.
     await tell(channel, { kind: 'abort' }).catch(() => {})
   } finally {
-    await settle(isTaken)
+    await given.settle(isTaken)
   }
   return refused
 }
@@ -218,9 +223,9 @@ export class TakeOver {
     if (told.kind !== 'sockets') throw unexpected(told)
     let at = 0
     taker.adoptSockets(
-      told.sockets.map(one => {
-        at += one.fds
-        return { ...one, fds: fds.slice(at - one.fds, at) }
+      told.sockets.map(({ protocol, bind, spread, fds: count }) => {
+        at += count
+        return { protocol, bind, spread, fds: fds.slice(at - count, at) }
       }),
     )
     return new TakeOver(channel, taker, clock)

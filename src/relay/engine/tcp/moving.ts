@@ -1,8 +1,14 @@
 import { GrowingBytes } from '../../../util/growing-bytes.ts'
-import type { AddressPort } from '../../../util/ip.ts'
 import { addressWords } from '../../../util/cidr.ts'
 import { DialAttempt } from '../../attempts.ts'
 import { clientKey } from '../../client-table.ts'
+import type {
+  GivenConnections,
+  MovedAttempt,
+  MovedConnection,
+  MovedSide,
+  Staying,
+} from '../../hand-over/moved.ts'
 import { bindKey, type RelayEndpoint } from '../../relay.ts'
 import type { EventSource } from '../event-loop.ts'
 import { readSockaddr } from '../sockaddr.ts'
@@ -26,60 +32,6 @@ import type { PipePool } from './pipe-pool.ts'
 import type { Sending } from './sending.ts'
 import type { SocketCalls } from './socket-calls.ts'
 import type { TcpService } from './tcp-service.ts'
-
-/**
- * An open connection on its way to another process of this host. All that TCP has to know of it is the
- * kernel's; this is what Usher adds. Times are how long ago, in milliseconds; bytes are in base64. Its
- * descriptors travel beside it: client, endpoint, then both ends of the pipe of each side that has
- * bytes in one, the client's first.
- */
-export interface MovedConnection {
-  /** Id of its listener. */
-  readonly listener: string
-  readonly endpoint: RelayEndpoint
-  /** Struct sockaddr of the client, in words. */
-  readonly peer: readonly number[]
-  readonly acceptedMs: number
-  readonly connectedMs: number
-  readonly heldMs: number
-  readonly queuedMs: number
-  readonly awaitsAnswer: boolean
-  readonly asksTls: boolean
-  readonly attempts: readonly MovedAttempt[]
-  readonly client: MovedSide
-  readonly backend: MovedSide
-  readonly ttl?: number | undefined
-  readonly dialled?: AddressPort | undefined
-  readonly header?: string | undefined
-  /** Since one of its ends is gone, and since something has moved, where that was looked at. */
-  readonly halfClosedMs?: number | undefined
-  readonly quietMs?: number | undefined
-}
-
-interface MovedSide {
-  /** See `flag`. */
-  readonly flags: number
-  readonly bytes: number
-  readonly piped: number
-  readonly held?: string | undefined
-  readonly replay?: string | undefined
-}
-
-interface MovedAttempt {
-  readonly endpoint: string
-  readonly result: string
-  readonly ms: number
-  readonly unservedAfter: number
-}
-
-/** Connections that were taken out of the loop, and their descriptors. */
-export interface GivenConnections {
-  readonly connections: readonly MovedConnection[]
-  readonly fds: readonly number[]
-}
-
-/** Why connections stay, and how many. */
-export type Staying = Readonly<Record<string, number>>
 
 /** What counts in this process alone: what the kernel says is said again when a socket is watched. */
 const ofThisLoop =
