@@ -9,6 +9,8 @@ import type { Source } from '../source/source.ts'
 import { systemClock } from '../util/clock.ts'
 import { type Stop, stopOnSignals } from './stop.ts'
 import { count } from './io.ts'
+import { findPredecessor } from './predecessor.ts'
+import type { Successor } from '../proxy/control/take-over.ts'
 import { hasCode, UsherError } from '../util/usher-error.ts'
 
 export interface Serving {
@@ -20,6 +22,8 @@ export interface Serving {
   readonly mustListen?: boolean
   /** What only a sidecar has. */
   readonly pod?: PodLife
+  /** Where another Usher is looked for whose place is to be taken; undefined: nowhere. */
+  readonly takeOver?: string | undefined
 }
 
 /** How it ends as one container of a pod. Its exit code is 0 whenever it was told to end. */
@@ -71,7 +75,19 @@ export const serve = async (
       return stop.reason.code
     }
     const quit = (): void => void stop.ask('POST /quitquitquit')
-    proxy = await startProxy({ ...deps, log, ...(pod?.quitByHttp && { quit }) })
+    const replaced = (by: Successor): void => {
+      logReplaced(log, by)
+      const reason = `PID ${by.pid} (${by.version}) has taken over`
+      stop.request({ code: 0, reason, isReplaced: true })
+    }
+    const predecessor = await findPredecessor(serving.takeOver, log)
+    proxy = await startProxy({
+      ...deps,
+      log,
+      predecessor,
+      replaced,
+      ...(pod?.quitByHttp && { quit }),
+    })
   } catch (error) {
     // A signal to the whole group, or from systemd to all of the unit, also ends what is being
     // started, before it handles signals; that may be seen before the signal is.
@@ -93,7 +109,8 @@ export const serve = async (
     if (ready && mustListen) rejectNotListening(proxy)
     if (ready) announce(log, proxy)
     if (ready) manager.ready()
-    const { code, reason, mayLinger } = await stop.requested
+    const { code, reason, mayLinger, isReplaced } = await stop.requested
+    if (isReplaced === true) await proxy.leaveAddresses()
     manager.stopping((mayLinger === true ? (pod?.lingerMs ?? 0) : 0) + drainTimeout)
     if (mayLinger === true) await linger(serving, stop, proxy)
     log.info({ reason, drainTimeoutMs: drainTimeout }, 'stopping: draining')
@@ -165,6 +182,14 @@ const healthSentence = (proxy: RunningProxy): string => {
 const pageOf = (proxy: RunningProxy): { readonly page?: string } => {
   const address = proxy.metricsAddress()
   return address === '' ? {} : { page: `http://${address}/` }
+}
+
+/** What becomes of connections that have stayed is said by the drain that follows. */
+const logReplaced = (log: Log, by: Successor): void => {
+  const { pid, version, refused, connections, staying } = by
+  const fields = { pid, version, connections, staying }
+  if (refused === '') return log.info(fields, 'handed over to another Usher')
+  log.warn({ ...fields, why: refused }, 'nothing could be handed over to another Usher')
 }
 
 const announce = (log: Log, proxy: RunningProxy): void => {

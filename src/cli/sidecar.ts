@@ -48,6 +48,7 @@ export const sidecar = async (options: OptionsOf<'sidecar'>): Promise<number> =>
       log,
       deps,
       mustListen: true,
+      takeOver: options.takeOver === 'auto' ? options.controlSocket : undefined,
       pod: { lingerMs: options.linger, quitByHttp: quitByHttp(options) },
       ...(idleMs > 0 && {
         watch: (stop, proxy) => exitWhenIdle(stop, proxy, idleMs, log),

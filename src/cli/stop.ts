@@ -7,6 +7,8 @@ export interface StopReason {
   readonly reason: string
   /** Clients are left that don't know of it, and may come for a while yet. */
   readonly mayLinger?: boolean
+  /** Another Usher has what clients come to. */
+  readonly isReplaced?: boolean
 }
 
 /** The exit code when the configuration file changed: start me again (EX_TEMPFAIL). */

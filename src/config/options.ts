@@ -4,7 +4,7 @@ import { connectTime, conntrack, kernelModes } from './options/kernel-modes.ts'
 import { control } from './options/control.ts'
 import { kubeProxy } from './options/kube-proxy.ts'
 import { relay, traffic } from './options/relay.ts'
-import { listening, logging, pace, pod } from './options/running.ts'
+import { listening, logging, pace, pod, upgrade } from './options/running.ts'
 import { cluster, what } from './options/what.ts'
 import { withoutEffect } from './options/without-effect.ts'
 import type { Row } from './row.ts'
@@ -24,6 +24,7 @@ export const table = {
   ...traffic,
   ...pace,
   ...pod,
+  ...upgrade,
   ...logging,
   ...kubeProxy,
   ...kernelModes,

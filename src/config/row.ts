@@ -13,6 +13,7 @@ export type Group =
   | 'UDP'
   | 'Timing and limits'
   | 'Pod lifecycle'
+  | 'Upgrade'
   | 'Measurement'
   | 'Results'
   | 'Log'

@@ -322,6 +322,24 @@ export const controlCommands = {
       notes,
     }),
   },
+  /** Another Usher on this host takes the place of this one: it is another `usher run` or `usher sidecar` that asks. */
+  'take-over': {
+    request: v.object({
+      version: text,
+      pid: v.number(),
+      /** False: only whether that would be possible. */
+      begin: v.boolean(isNot('true or false')),
+    }),
+    answer: v.object({
+      version: text,
+      pid: v.number(),
+      /** Where it waits for the other one; '' where it has not begun, or has nothing to hand over. */
+      name: text,
+      token: text,
+      /** Why nothing is handed over: it ends, and lets go of its addresses. '' where all is. */
+      refused: text,
+    }),
+  },
   close: {
     request: v.strictObject({ connections: listOf('connections', 'a connection') }),
     answer: v.object({
@@ -342,8 +360,8 @@ export const controlCommands = {
 export const refused = v.object({
   error: v.object({
     /**
-     * `BAD_REQUEST`, `UNKNOWN_ROUTE`, `UNKNOWN_ADDRESS`, `UNKNOWN_ENDPOINT`, `NOT_TCP`, `KERNEL_MODE`, `TOO_MANY`, or
-     * `NOT_APPLIED`: it was taken, and is not in effect yet, or never will be as Usher is ending.
+     * `BAD_REQUEST`, `UNKNOWN_ROUTE`, `UNKNOWN_ADDRESS`, `UNKNOWN_ENDPOINT`, `NOT_TCP`, `KERNEL_MODE`, `TOO_MANY`,
+     * `NOT_NOW` (it is being taken over already, or is ending), or `NOT_APPLIED`: it was taken, and is not in effect yet, or never will be as Usher is ending.
      */
     code: text,
     message: text,

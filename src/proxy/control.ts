@@ -5,10 +5,11 @@ import { askedRoute, commandRoute, type ControlDeps } from './control/carry-out.
 import { close, connections, ended } from './control/connections.ts'
 import { drain, pause, resume, undrain, weight } from './control/endpoint-orders.ts'
 import { explain } from './control/explain.ts'
+import { takeOver } from './control/take-over.ts'
 import type { Shared } from './options.ts'
 
 type StartDeps = Pick<Shared, 'options' | 'clock' | 'log' | 'orders'> &
-  Pick<ControlDeps, 'reconciler' | 'around'> & {
+  Pick<ControlDeps, 'reconciler' | 'around' | 'replaced'> & {
     readonly traffic: {
       readonly mode: ControlDeps['mode']
       readonly dataPath: () => Pick<DataPath, 'relay'> | undefined
@@ -60,4 +61,5 @@ const commandRoutes = (deps: ControlDeps): Routes =>
     commandRoute('ended', ended, deps),
     commandRoute('explain', explain, deps),
     commandRoute('close', close, deps),
+    commandRoute('take-over', takeOver, deps),
   ])

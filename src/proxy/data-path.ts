@@ -22,7 +22,7 @@ import {
   makeRelay,
   type RelayDeps,
 } from '../relay/make-relay.ts'
-import type { Relay } from '../relay/relay.ts'
+import type { HandsOver, Relay } from '../relay/relay.ts'
 import type { Clock } from '../util/clock.ts'
 import { familyOf, ipFamilies, type IpFamily } from '../util/ip.ts'
 import { createCapture, hostSystem } from './capture/create-capture.ts'
@@ -30,7 +30,7 @@ import type { ProxyOptions, Shared } from './options.ts'
 import { ownProcess } from './own-process.ts'
 
 export interface DataPath {
-  readonly relay: Relay
+  readonly relay: Relay & HandsOver
   readonly mode: UserspaceMode
   readonly connectionLog: ConnectionLog
   /** Of routes that have one. */

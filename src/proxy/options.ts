@@ -1,3 +1,5 @@
+import type { Successor } from './control/take-over.ts'
+import type { Predecessor } from './take-over.ts'
 import type { CaptureName } from '../capture/capture.ts'
 import type { PortRange } from '../capture/proxy-ports.ts'
 import type { Problem } from '../model/snapshot.ts'
@@ -161,6 +163,10 @@ export interface ProxyDeps {
   readonly node?: NodeParts
   /** Asks for the end; the metrics server has POST /quitquitquit for it. */
   readonly quit?: () => void
+  /** Whose place it is to take. */
+  readonly predecessor?: Predecessor | undefined
+  /** Another Usher serves in this one's place. */
+  readonly replaced?: (by: Successor) => void
   readonly clock?: Clock
   readonly random?: () => number
 }
@@ -193,6 +199,8 @@ export interface RunningProxy {
   reload(): Promise<void>
   /** /healthz is red from now on; nothing else changes. */
   leave(): void
+  /** Lets go of the addresses of metrics and health, and of the control socket: they are a successor's. */
+  leaveAddresses(): Promise<void>
   /** Stops accepting, waits up to `ms` milliseconds, resets what is left. */
   drain(ms: number): Promise<DrainResult>
   /** Ends everything at once that `drain` has not ended. */

@@ -27,6 +27,7 @@ import type { ClusterEvent } from '../source/kubernetes/event-recorder.ts'
 import type { Source } from '../source/source.ts'
 import { systemClock, within } from '../util/clock.ts'
 import { joinHostPort } from '../util/ip.ts'
+import { messageOf } from '../util/usher-error.ts'
 import { createAdmin } from './admin.ts'
 import { askedRoutes, startControl } from './control.ts'
 import {
@@ -40,6 +41,7 @@ import { type ConnectTimePart, createConnectTime } from './connect-time.ts'
 import { noNode, type ProxyDeps, type RunningProxy, type Shared } from './options.ts'
 import { type ProxyServers, startServers } from './servers.ts'
 import { ServiceChecks } from './service-checks.ts'
+import { TakeOverAtStart } from './take-over.ts'
 import { logEnded } from './control/endpoint-orders.ts'
 import { createTraffic, type Traffic } from './traffic.ts'
 
@@ -114,7 +116,17 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
   let socket: ControlServer | undefined
   let listening: ProxyServers | undefined
   const serverProblems = () => [socket, listening].flatMap(one => one?.problems() ?? [])
-  const parts = { registry, checks, traffic, connectTime, source, emit, serverProblems }
+  const takeOver = deps.predecessor && new TakeOverAtStart(deps.predecessor, log, clock)
+  const parts = {
+    registry,
+    checks,
+    traffic,
+    connectTime,
+    source,
+    emit,
+    serverProblems,
+    takeOver,
+  }
   const control: Control = createControl({ ...shared, ...parts })
   const { reconciler } = control
   const isDraining = () => draining
@@ -126,7 +138,10 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
     isDraining,
     quit: deps.quit,
   })
-  const startAll = async (): Promise<ProxyServers> => {
+  const logNoSocket = (error: unknown): undefined => {
+    log.error({ why: messageOf(error) }, 'no control socket until the next start')
+  }
+  const startAll = async (): Promise<void> => {
     const { status, health } = admin.routes
     const around = {
       place: () => ({
@@ -141,23 +156,34 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
       status: () => admin.status(),
       connectTime,
     }
-    const controlled = { ...shared, reconciler, traffic, around }
-    socket = await startControl({ ...controlled, status })
+    const { replaced = () => {} } = deps
+    const controlled = { ...shared, reconciler, traffic, around, replaced }
+    const starting = startControl({ ...controlled, status })
+    // What was taken over must not be lost for want of an address of its own.
+    socket = await (takeOver === undefined ? starting : starting.catch(logNoSocket))
     const metrics = new Map([...admin.routes.metrics, ...askedRoutes(controlled)])
-    listening = await startServers(options, { metrics, health }, { log, clock, failed })
-    return listening
+    const bindHardFail = options.bindHardFail === true && takeOver === undefined
+    const listens = { ...options, bindHardFail }
+    listening = await startServers(listens, { metrics, health }, { log, clock, failed })
   }
-  const servers = await startAll().catch(async (error: unknown) => {
-    admin.close()
-    await Promise.all([
-      socket?.close(),
-      control.close(),
-      node.close?.(),
-      traffic.close(),
-      connectTime.close(traffic.mode.name),
-    ])
-    throw error
-  })
+  if (takeOver === undefined)
+    await startAll().catch(async (error: unknown) => {
+      admin.close()
+      await Promise.all([
+        socket?.close(),
+        control.close(),
+        node.close?.(),
+        traffic.close(),
+        connectTime.close(traffic.mode.name),
+      ])
+      throw error
+    })
+
+  const leaveAddresses = async (): Promise<void> => {
+    await Promise.all([listening?.metrics?.close(), listening?.health?.close()])
+    // Last: the successor looks for it.
+    await socket?.close()
+  }
 
   const stop = async (): Promise<void> => {
     reconciler.close()
@@ -174,15 +200,19 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
     await control.close()
     orders.close()
     admin.close()
-    await Promise.all([
-      socket?.close(),
-      servers.metrics?.close(),
-      servers.health?.close(),
-    ])
+    await leaveAddresses()
   }
+  const first = firstState(source, reconciler, close)
+  const startLate = async (): Promise<void> => {
+    await first
+    await takeOver?.gone()
+    await startAll()
+  }
+  const ready = takeOver === undefined ? first : startLate()
+  ready.catch(() => {})
   nodeEvent('Normal', 'Starting', `Usher ${options.version}, ${traffic.mode.name} mode`)
   return {
-    ready: firstState(source, reconciler, close),
+    ready,
     status: async () => buildStatusDocument(await admin.status()),
     summary: () => ({
       servicePorts: reconciler
@@ -191,8 +221,8 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
       problems: control.problems().length,
     }),
     notListening: () => notListening(traffic),
-    metricsAddress: () => servers.metrics?.address() ?? '',
-    healthzAddress: () => servers.health?.address() ?? '',
+    metricsAddress: () => listening?.metrics?.address() ?? '',
+    healthzAddress: () => listening?.health?.address() ?? '',
     connections: () => admin.connections(),
     health: () => control.health.report(),
     reload: async () => {
@@ -210,6 +240,7 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
       await connectTime.leave(traffic.mode.name)
       return traffic.mode.drain(ms)
     },
+    leaveAddresses,
     close,
   }
 }
@@ -223,6 +254,7 @@ interface ControlDeps extends Shared {
   readonly connectTime: ConnectTimePart
   readonly source: Source
   readonly emit: (event: ClusterEvent) => void
+  readonly takeOver: TakeOverAtStart | undefined
 }
 
 type Control = ReturnType<typeof createControl>
@@ -230,7 +262,7 @@ type Control = ReturnType<typeof createControl>
 /** What keeps what is served equal to what the source wants, and reports how that goes. */
 const createControl = (deps: ControlDeps) => {
   const { options, clock, log, facts, registry, checks, traffic, connectTime } = deps
-  const { source, emit } = deps
+  const { source, emit, takeOver } = deps
   const { mode } = traffic
   const { syncPeriod, minSyncPeriod } = options.periods(mode.name)
   const health = new Health({
@@ -297,7 +329,9 @@ const createControl = (deps: ControlDeps) => {
       checks.watch(hasRelay(mode.name) ? registry.checked() : new Map())
       traffic.dataPath()?.accessLog.want(snapshots)
       await connectTime.sync(snapshots)
-      await mode.sync(snapshots)
+      const sync = (): Promise<void> => mode.sync(snapshots)
+      if (takeOver === undefined) await sync()
+      else await takeOver.during(traffic.dataPath()?.relay, sync)
       connectTime.served()
       await healthChecks.sync(snapshots)
       modeProblemLog.report(modeProblems())

@@ -228,6 +228,8 @@ export interface NodeClients {
 export interface HandOverPlace {
   readonly name: string
   readonly token: string
+  /** Why there is no such place; '' when there is. */
+  readonly refused: string
 }
 
 /** How handing over to another process has ended. */
@@ -277,7 +279,7 @@ export interface Relay {
 
 /** What passes from one process to the next on the same host. */
 export interface HandsOver {
-  /** Opens a place at which one other process may take over. Rejects where that is not possible here. */
+  /** Opens a place at which one other process may take over. Rejects when that is under way, or it is ending. */
   handOver(): Promise<HandOverPlace>
   /**
    * How that has ended; rejects when the other process has ended before it had anything, and all is as

@@ -84,8 +84,11 @@ export const placedAt = (path: string): PlacedSocket => {
       return ''
     }
   }
+  let isRemoved = false
   const remove = (): void => {
-    if (missing() === '') rmSync(path, { force: true })
+    // Once: a later socket there may get the same inode.
+    if (!isRemoved && missing() === '') rmSync(path, { force: true })
+    isRemoved = true
   }
   return { missing, remove }
 }
@@ -134,6 +137,10 @@ const removeStale = async (path: string, { uid }: SocketAccess): Promise<void> =
   }
   throw cannotListen(justBegun)
 }
+
+/** Whether some process accepts there. */
+export const answersAt = async (path: string): Promise<boolean> =>
+  (await answerAt(path)) === ''
 
 const dead = 'ECONNREFUSED'
 const justBegun = 'another process has just begun to listen on it'

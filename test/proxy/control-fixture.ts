@@ -7,6 +7,7 @@ import { Registry } from '../../src/model/registry.ts'
 import type { Change } from '../../src/model/service.ts'
 import { statusRoute } from '../../src/observe/admin-routes.ts'
 import { startControl } from '../../src/proxy/control.ts'
+import type { DataPath } from '../../src/proxy/data-path.ts'
 import {
   type QueryResult,
   type QueryParams,
@@ -55,7 +56,7 @@ export const controlSocket = async (
     applied: async () => {},
   }
   const dataPath = () =>
-    plane.hasRelay ? { relay: relayThatAnswers(relay) as Relay } : undefined
+    plane.hasRelay ? { relay: relayThatAnswers(relay) as DataPath['relay'] } : undefined
   const path = await socketPath(t)
   const log = recordingLog([])
   const options = {
@@ -67,6 +68,7 @@ export const controlSocket = async (
     log,
     orders,
     reconciler,
+    replaced: () => {},
     around: {
       place: () => ({ nodeName: '', zone: '' }),
       nodeClients: () => noNodeClients,

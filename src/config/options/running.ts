@@ -122,6 +122,15 @@ export const pod = group('Pod lifecycle', ['sidecar'], {
   },
 })
 
+/** How one Usher follows another. */
+export const upgrade = group('Upgrade', ['run', 'sidecar'], {
+  'take-over': {
+    type: oneOf(['auto', 'off']),
+    default: 'auto',
+    help: '"auto": if another Usher answers at the control socket, take its place: what listens and what is connected passes from that process to this one, and it ends. "off": the start fails as long as another Usher has the control socket.',
+  },
+})
+
 /** What is logged, and how. */
 export const logging = group('Log', proxies, {
   'log-level': {

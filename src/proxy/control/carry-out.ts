@@ -14,22 +14,25 @@ import type { ViewInput } from '../../observe/port-view.ts'
 import { jsonPages } from '../../observe/json-pages.ts'
 import type { Log } from '../../observe/log.ts'
 import type { Place } from '../../model/topology.ts'
-import type { NodeClients, Relay } from '../../relay/relay.ts'
+import type { HandsOver, NodeClients, Relay } from '../../relay/relay.ts'
 import { type Clock, within } from '../../util/clock.ts'
 import type { ConnectTimePart } from '../connect-time.ts'
 import type { ProxyOptions } from '../options.ts'
+import type { Successor } from './take-over.ts'
 import { messageOf } from '../../util/usher-error.ts'
 
 /** What carrying out an order takes. */
 export interface ControlDeps {
   readonly clock: Clock
   readonly log: Log
-  readonly options: Pick<ProxyOptions, 'kernel'>
+  readonly options: Pick<ProxyOptions, 'kernel' | 'version'>
   readonly orders: OperatorOrders
   readonly reconciler: Pick<Reconciler, 'snapshots' | 'applied'>
   readonly mode: Pick<Mode, 'name' | 'placements' | 'inspectCommands'>
   /** In a kernel mode of those Services that it does not carry; undefined where there are none. */
-  readonly relay: () => Pick<Relay, 'query'> | undefined
+  readonly relay: () => (Pick<Relay, 'query'> & HandsOver) | undefined
+  /** Another Usher serves in this one's place, which is to end. */
+  readonly replaced: (by: Successor) => void
   readonly around: Surroundings
 }
 

@@ -69,6 +69,7 @@ export interface RelayEngineDeps {
 }
 
 const sweepMs = 10_000
+const nowhere = { name: '', token: '' }
 /** Milliseconds for the other process to come, and to be met. */
 const knockMs = 10_000
 
@@ -191,13 +192,13 @@ export class RelayEngine implements Relay, HandsOver {
 
   async handOver(): Promise<HandOverPlace> {
     if (!this.#hasThreads)
-      throw new Error('the portable relay cannot hand over what it has open')
+      return { ...nowhere, refused: 'the portable relay cannot hand over what it has' }
     if (this.#draining || this.#handingOver !== undefined)
       throw new Error('it is handing over to another Usher already, or ending')
     const door = openDoor(this.#calls)
     this.#handingOver = this.#handOver(door).finally(() => door.close())
     this.#handingOver.catch(() => (this.#handingOver = undefined))
-    return { name: door.name, token: door.token }
+    return { name: door.name, token: door.token, refused: '' }
   }
 
   handedOver(): Promise<HandedOver> {

@@ -1,0 +1,44 @@
+import type { HandedOver } from '../../relay/relay.ts'
+import { messageOf } from '../../util/usher-error.ts'
+import { type ControlDeps, type Handler, Refusal } from './carry-out.ts'
+
+/** The Usher that serves from now on, and what this one still has. */
+export interface Successor {
+  readonly pid: number
+  readonly version: string
+  /** Why it has got nothing; '' when it has. */
+  readonly refused: string
+  readonly connections: number
+  readonly staying: HandedOver['staying']
+}
+
+/** Another Usher takes this one's place. Until it has what it needs all is as before. */
+export const takeOver: Handler<'take-over'> = async (deps, { pid, version, begin }) => {
+  const own = { version: deps.options.version, pid: process.pid }
+  if (!begin) return { ...own, name: '', token: '', refused: '' }
+  const relay = deps.relay()
+  const by = { pid, version, connections: 0, staying: {} }
+  if (relay === undefined) {
+    deps.replaced({ ...by, refused: '' })
+    return { ...own, name: '', token: '', refused: '' }
+  }
+  const place = await relay.handOver().catch((error: unknown) => {
+    throw new Refusal(409, 'NOT_NOW', messageOf(error))
+  })
+  const { refused } = place
+  if (refused !== '') deps.replaced({ ...by, refused })
+  else {
+    deps.log.info({ pid, version }, 'another Usher is taking over')
+    void relay.handedOver().then(
+      over => deps.replaced({ ...by, ...over, pid }),
+      (error: unknown) => notTakenOver(deps, pid, error),
+    )
+  }
+  return { ...own, ...place }
+}
+
+const notTakenOver = ({ log }: ControlDeps, pid: number, error: unknown): void =>
+  log.warn(
+    { pid, why: messageOf(error) },
+    'the other Usher has not taken over; this one serves on as before',
+  )

@@ -1,0 +1,94 @@
+import type { AnswerOf } from '../observe/control-protocol.ts'
+import type { Log } from '../observe/log.ts'
+import type { HandsOver, TakenOver } from '../relay/relay.ts'
+import type { Clock } from '../util/clock.ts'
+import { messageOf } from '../util/usher-error.ts'
+
+/** The Usher that serves here until this one takes its place, asked at its control socket. */
+export interface Predecessor {
+  readonly pid: number
+  readonly version: string
+  /** Asks for what it has. Rejects as orders do. */
+  ask(): Promise<AnswerOf<'take-over'>>
+  /** Whether it still answers. */
+  answers(): Promise<boolean>
+}
+
+/** What has become of a take-over, for log and status. */
+export interface TakeOverResult extends Omit<TakenOver, 'lost'> {
+  readonly version: string
+  /** Epoch milliseconds. */
+  readonly at: number
+  /** Why not all has come that should have; '' when it has. */
+  readonly lost: string
+}
+
+/** Milliseconds for the one before to let go of its addresses, and between two looks. */
+const goneMs = 10_000
+const lookMs = 20
+
+/** Takes over in the course of the first sync: all that is wanted is known then, and listened on at once. */
+export class TakeOverAtStart {
+  readonly #predecessor: Predecessor
+  readonly #log: Log
+  readonly #clock: Clock
+  #isDone = false
+  result: TakeOverResult | undefined
+
+  constructor(predecessor: Predecessor, log: Log, clock: Clock) {
+    this.#predecessor = predecessor
+    this.#log = log
+    this.#clock = clock
+  }
+
+  /** Has `sync` listen with what the one before has open. `relay`: undefined where there is none. */
+  async during(relay: HandsOver | undefined, sync: () => Promise<void>): Promise<void> {
+    if (this.#isDone) return sync()
+    this.#isDone = true
+    const why = await this.#begin(relay)
+    try {
+      await sync()
+    } finally {
+      this.#ended(why === '' ? await relay?.finishTakeOver() : undefined, why)
+    }
+  }
+
+  /** Resolves when the one before has let go of its addresses, or does not in time. */
+  async gone(): Promise<void> {
+    const until = this.#clock.now() + goneMs
+    while (this.#clock.now() < until && (await this.#predecessor.answers()))
+      await new Promise<void>(resolve => this.#clock.setTimeout(resolve, lookMs))
+  }
+
+  /** '', or why there is nothing to be had. */
+  async #begin(relay: HandsOver | undefined): Promise<string> {
+    try {
+      const { name, token, refused } = await this.#predecessor.ask()
+      if (refused !== '') return refused
+      if (relay === undefined || name === '') return 'there is no relay on both sides'
+      return await relay.takeOver({ name, token, refused })
+    } catch (error) {
+      return messageOf(error)
+    }
+  }
+
+  #ended(taken: TakenOver | undefined, why: string): void {
+    const { pid, version } = this.#predecessor
+    if (taken === undefined) {
+      const advice =
+        'its connections are drained by it; addresses are tried until they are free'
+      this.#log.warn(
+        { pid, version, why, advice },
+        'nothing was taken over from the running Usher',
+      )
+      return
+    }
+    const { connections, staying, lost } = taken
+    const ms = Math.round(taken.ms)
+    this.result = { ...taken, pid, version, ms, at: Date.now() }
+    this.#log.info(
+      { pid, version, connections, ms, staying, ...(lost !== '' && { lost }) },
+      'took over from the running Usher',
+    )
+  }
+}
