@@ -8,6 +8,7 @@ export const AF_INET6 = 10
 export const AF_NETLINK = 16
 export const SOCK_STREAM = 1
 export const SOCK_DGRAM = 2
+export const SOCK_SEQPACKET = 5
 export const SOCK_NONBLOCK = 0o4000
 export const SOCK_CLOEXEC = 0o2000000
 
@@ -19,9 +20,13 @@ export const SO_RCVBUF = 8
 export const SO_KEEPALIVE = 9
 export const SO_LINGER = 13
 export const SO_REUSEPORT = 15
+/** Process, user and group at the other end of a unix socket: a struct ucred. */
+export const SO_PEERCRED = 17
 export const SO_RCVBUFFORCE = 33
 export const SO_ATTACH_REUSEPORT_CBPF = 51
 export const SO_DETACH_REUSEPORT_BPF = 68
+/** Of a control message whose data are descriptors (unix(7)). */
+export const SCM_RIGHTS = 1
 /** Of IPPROTO_IP and IPPROTO_IPV6, by netfilter (uapi/linux/netfilter_ipv4.h). */
 export const SO_ORIGINAL_DST = 80
 
@@ -56,8 +61,12 @@ export const F_DUPFD_CLOEXEC = 1030
 export const MSG_DONTWAIT = 0x40
 export const MSG_NOSIGNAL = 0x4000
 export const MSG_PEEK = 0x2
+export const MSG_CTRUNC = 0x8
 export const MSG_TRUNC = 0x20
 export const MSG_MORE = 0x8000
+export const MSG_CMSG_CLOEXEC = 0x40000000
+/** Of sendmsg with descriptors (unix(7)); Node has no name for it. */
+export const ETOOMANYREFS = 109
 
 export const SHUT_WR = 1
 

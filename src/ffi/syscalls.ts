@@ -34,6 +34,9 @@ export interface Syscalls {
   splice(from: number, to: number, length: number, flags: number): number
   recvmmsg(fd: number, headers: number, count: number, flags: number): number
   sendmmsg(fd: number, headers: number, count: number, flags: number): number
+  /** One message, with whatever goes beside its bytes, such as descriptors (unix(7), SCM_RIGHTS). */
+  sendmsg(fd: number, header: number, flags: number): number
+  recvmsg(fd: number, header: number, flags: number): number
 
   getsockname(fd: number, address: number, length: number): number
   getpeername(fd: number, address: number, length: number): number
@@ -69,6 +72,8 @@ const prototypes = {
   splice: 'int64_t splice(int, int64_t, int, int64_t, int64_t, uint32_t)',
   recvmmsg: 'int recvmmsg(int, int64_t, uint32_t, int, int64_t)',
   sendmmsg: 'int sendmmsg(int, int64_t, uint32_t, int)',
+  sendmsg: 'int64_t sendmsg(int, int64_t, int)',
+  recvmsg: 'int64_t recvmsg(int, int64_t, int)',
   getsockname: 'int getsockname(int, int64_t, int64_t)',
   getpeername: 'int getpeername(int, int64_t, int64_t)',
   getsockopt: 'int getsockopt(int, int, int, int64_t, int64_t)',
@@ -106,6 +111,8 @@ export const loadSyscalls = (): Syscalls => {
     splice: call('splice'),
     recvmmsg: call('recvmmsg'),
     sendmmsg: call('sendmmsg'),
+    sendmsg: call('sendmsg'),
+    recvmsg: call('recvmsg'),
     getsockname: call('getsockname'),
     getpeername: call('getpeername'),
     getsockopt: call('getsockopt'),
@@ -141,6 +148,8 @@ export const loadSyscalls = (): Syscalls => {
       result(c.recvmmsg(fd, headers, count, flags, 0), errno[0]),
     sendmmsg: (fd, headers, count, flags) =>
       result(c.sendmmsg(fd, headers, count, flags), errno[0]),
+    sendmsg: (fd, header, flags) => result(c.sendmsg(fd, header, flags), errno[0]),
+    recvmsg: (fd, header, flags) => result(c.recvmsg(fd, header, flags), errno[0]),
     getsockname: (fd, address, length) =>
       result(c.getsockname(fd, address, length), errno[0]),
     getpeername: (fd, address, length) =>

@@ -28,6 +28,8 @@ export type ErrorCode =
   | 'NO_ANSWER'
   /** There is nothing of a name that was given. */
   | 'NOT_FOUND'
+  /** Nothing can be handed over to another Usher, or taken over from it. */
+  | 'HAND_OVER'
   /** The demo can't go on. */
   | 'DEMO'
 

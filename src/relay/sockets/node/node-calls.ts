@@ -122,6 +122,8 @@ export class NodeCalls implements Syscalls {
 
   bind = unsupported
   listen = unsupported
+  sendmsg = unsupported
+  recvmsg = unsupported
 
   accept(fd: number, address: number): number {
     const listening = this.#table[fd]
