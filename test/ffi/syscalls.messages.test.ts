@@ -116,6 +116,23 @@ t.test(
   },
 )
 
+t.test('sendmsg and recvmsg move one message, and its errors', { skip }, async t => {
+  const bench = new Bench(t)
+  const { calls } = bench
+  const { fd: server, at } = bench.bound(datagrams, '127.0.0.1')
+  const [client] = bench.connect(datagrams, at)
+  const sent = new Messages(bench, 1)
+  sent.fill(0, 'alone')
+  t.equal(calls.sendmsg(client, sent.headers.address, c.MSG_DONTWAIT), 5)
+  const came = new Messages(bench, 1)
+  t.equal(calls.recvmsg(server, came.headers.address, c.MSG_DONTWAIT), 5)
+  t.strictSame(readSockaddr(came.names, 0), bench.ownAddress(client))
+  const { address } = came.headers
+  t.equal(calls.recvmsg(server, address, c.MSG_DONTWAIT), -errno.EAGAIN)
+  t.equal(calls.recvmsg(-1, address, 0), -errno.EBADF)
+  t.equal(calls.sendmsg(-1, address, 0), -errno.EBADF)
+})
+
 t.test('a datagram longer than its buffer is marked', { skip }, async t => {
   const bench = new Bench(t)
   const { calls } = bench

@@ -346,12 +346,11 @@ class OpenDoor implements Door {
 
   async accept(ms: number): Promise<Channel> {
     if (this.#isClosed) throw doorClosed()
-    const end = this.#clock.now() + ms
     try {
       const found = await poll(this.#clock, ms, () => {
         if (this.#channel !== undefined) return this.#channel
         if (this.#isClosed) throw doorClosed()
-        for (let i = 0; i < mostCandidates && this.#letIn(end); i += 1);
+        for (let i = 0; i < mostCandidates && this.#letIn(); i += 1);
         return undefined
       })
       // It may have heard of it in the last moment.
@@ -378,27 +377,28 @@ class OpenDoor implements Door {
   }
 
   /** Whether one has come. */
-  #letIn(end: number): boolean {
+  #letIn(): boolean {
     const fd = this.#calls.accept(this.#fd, 0, 0, SOCK_NONBLOCK | SOCK_CLOEXEC)
     if (fd === -errno.EAGAIN || fd === -errno.EINTR || fd === -errno.ECONNABORTED)
       return false
     if (fd < 0) throw unheard(systemError('accept', fd))
-    this.#examine(fd, end).catch((error: unknown) => {
+    this.#examine(fd).catch((error: unknown) => {
       this.#refused += 1
       this.#lastRefusal = messageOf(error)
     })
     return true
   }
 
-  async #examine(fd: number, end: number): Promise<void> {
+  /** Lasts until the door is closed at most: that closes the channel. */
+  async #examine(fd: number): Promise<void> {
     const channel = channelOver(this.#calls, fd, this.#clock)
     this.#candidates.add(channel)
     try {
       // The right one speaks at once: who has been silent for longest is in its way.
       if (this.#candidates.size > mostCandidates) this.#closeOldest()
-      const message = await channel.receive(msUntil(end, this.#clock))
+      const message = await channel.receive(Infinity)
       this.#choose(channel, message)
-      await channel.send(welcome, [], msUntil(end, this.#clock))
+      await channel.send(welcome, [], Infinity)
       this.#channel = channel
     } catch (error) {
       channel.close()
@@ -431,7 +431,8 @@ class OpenDoor implements Door {
 const doorClosed = (): UsherError =>
   handOverFault('the door to the other Usher was closed by this one')
 
-const msUntil = (end: number, clock: Clock): number => Math.max(0, end - clock.now())
+const msUntil = (end: number, clock: Clock): number =>
+  Math.max(0, Math.ceil(end - clock.now()))
 
 /** Takes the socket over. Throws where who is at its other end may not be spoken to. */
 const channelOver = (calls: Syscalls, fd: number, clock: Clock): Channel => {
@@ -440,7 +441,9 @@ const channelOver = (calls: Syscalls, fd: number, clock: Clock): Channel => {
     const peer = socket.open()
     const { pid, uid } = peer
     if (uid !== 0 && uid !== process.geteuid?.())
-      throw handOverFault(`process ${pid} is of another user (${uid})`)
+      throw handOverFault(
+        `process ${pid} is of another user (${uid}), and is not spoken to`,
+      )
     return new Channel(socket, peer, clock)
   } catch (error) {
     socket.close()

@@ -63,8 +63,8 @@ const loadProblem = (error: unknown): string => {
  * Makes every call that the relay makes, on small objects of its own or on no descriptor at
  * all, which the kernel refuses with EBADF. Names the first that is answered otherwise: a
  * sandbox may forbid calls (seccomp: EPERM or ENOSYS), or have them in name only. '' when
- * all is well. Not tried are sendmsg and recvmsg: the relay does without, and who hands over
- * to a successor is told by themselves.
+ * all is well. Not tried are sendmsg and recvmsg, which no connection needs: where
+ * they are refused, it is the hand-over to a successor that says so.
  */
 const refusedCall = (calls: Syscalls, layout: StructLayout): string => {
   const trial = new Trial(calls, layout)

@@ -1,8 +1,9 @@
 import { once } from 'node:events'
 import { connect, createServer } from 'node:net'
 import t from 'tap'
-import { EPOLLIN } from '../../../../src/ffi/constants.ts'
+import { AF_UNIX, EPOLLIN, SOCK_SEQPACKET } from '../../../../src/ffi/constants.ts'
 import { errno } from '../../../../src/ffi/errno.ts'
+import type { Syscalls } from '../../../../src/ffi/syscalls.ts'
 import { RelayEngine } from '../../../../src/relay/engine/relay-engine.ts'
 import type { WorkerChannel } from '../../../../src/relay/engine/socket-layer.ts'
 import { DatagramSocket } from '../../../../src/relay/sockets/node/datagram-socket.ts'
@@ -40,6 +41,15 @@ t.test('a client that resets before it is accepted is no fault', onLinux, async 
     listening.watched(0)
   }
   t.equal(calls.accept(fd, address), -errno.EAGAIN)
+})
+
+t.test('descriptors are not passed on by this layer', async t => {
+  const calls: Syscalls = new NodeCalls(65_536)
+  const { address } = calls.allocate(64)
+  const fd = calls.socket(AF_UNIX, SOCK_SEQPACKET, 0)
+  t.equal(calls.sendmsg(fd, address, 0), -errno.ENOSYS)
+  t.equal(calls.recvmsg(fd, address, 0), -errno.ENOSYS)
+  t.equal(calls.close(fd), 0)
 })
 
 t.test('a reply that fails says nothing of the socket that all share', async t => {
