@@ -1,4 +1,4 @@
-import type { Predecessor } from '../proxy/take-over.ts'
+import type { Predecessor } from '../proxy/options.ts'
 import { answersAt } from '../util/placed-socket.ts'
 import { messageOf, UsherError } from '../util/usher-error.ts'
 import type { Log } from '../observe/log.ts'

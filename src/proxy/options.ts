@@ -1,5 +1,4 @@
-import type { Successor } from './control/take-over.ts'
-import type { Predecessor } from './take-over.ts'
+import type { AnswerOf } from '../observe/control-protocol.ts'
 import type { CaptureName } from '../capture/capture.ts'
 import type { PortRange } from '../capture/proxy-ports.ts'
 import type { Problem } from '../model/snapshot.ts'
@@ -10,7 +9,7 @@ import type { HealthReport } from '../observe/health.ts'
 import type { RequestCount } from '../observe/metrics-table.ts'
 import type { Log } from '../observe/log.ts'
 import type { StatusDocument } from '../observe/status.ts'
-import type { Bind, DrainResult, RelayLimits } from '../relay/relay.ts'
+import type { Bind, DrainResult, HandedOver, RelayLimits } from '../relay/relay.ts'
 import type { WantedRelay } from '../relay/choose-relay.ts'
 import type { ClusterEvent } from '../source/kubernetes/event-recorder.ts'
 import type { Source } from '../source/source.ts'
@@ -154,6 +153,26 @@ export const noNode: NodeParts = {
   nodeName: '',
   clusterCidrs: [],
   nodeCidrs: false,
+}
+
+/** The Usher that serves here until this one takes its place, asked at its control socket. */
+export interface Predecessor {
+  readonly pid: number
+  readonly version: string
+  /** Asks for what it has. Rejects as orders do. */
+  ask(): Promise<AnswerOf<'take-over'>>
+  /** Whether it still answers. */
+  answers(): Promise<boolean>
+}
+
+/** The Usher that serves from now on, and what this one still has. */
+export interface Successor {
+  readonly pid: number
+  readonly version: string
+  /** Why it has got nothing; '' when it has. */
+  readonly refused: string
+  readonly connections: number
+  readonly staying: HandedOver['staying']
 }
 
 export interface ProxyDeps {

@@ -1,18 +1,8 @@
-import type { AnswerOf } from '../observe/control-protocol.ts'
 import type { Log } from '../observe/log.ts'
 import type { HandsOver, TakenOver } from '../relay/relay.ts'
 import type { Clock } from '../util/clock.ts'
 import { messageOf } from '../util/usher-error.ts'
-
-/** The Usher that serves here until this one takes its place, asked at its control socket. */
-export interface Predecessor {
-  readonly pid: number
-  readonly version: string
-  /** Asks for what it has. Rejects as orders do. */
-  ask(): Promise<AnswerOf<'take-over'>>
-  /** Whether it still answers. */
-  answers(): Promise<boolean>
-}
+import type { Predecessor } from './options.ts'
 
 /** What has become of a take-over, for log and status. */
 export interface TakeOverResult extends Omit<TakenOver, 'lost'> {

@@ -17,8 +17,7 @@ import type { Place } from '../../model/topology.ts'
 import type { HandsOver, NodeClients, Relay } from '../../relay/relay.ts'
 import { type Clock, within } from '../../util/clock.ts'
 import type { ConnectTimePart } from '../connect-time.ts'
-import type { ProxyOptions } from '../options.ts'
-import type { Successor } from './take-over.ts'
+import type { ProxyOptions, Successor } from '../options.ts'
 import { messageOf } from '../../util/usher-error.ts'
 
 /** What carrying out an order takes. */

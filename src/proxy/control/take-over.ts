@@ -1,16 +1,5 @@
-import type { HandedOver } from '../../relay/relay.ts'
 import { messageOf } from '../../util/usher-error.ts'
 import { type ControlDeps, type Handler, Refusal } from './carry-out.ts'
-
-/** The Usher that serves from now on, and what this one still has. */
-export interface Successor {
-  readonly pid: number
-  readonly version: string
-  /** Why it has got nothing; '' when it has. */
-  readonly refused: string
-  readonly connections: number
-  readonly staying: HandedOver['staying']
-}
 
 /** Another Usher takes this one's place. Until it has what it needs all is as before. */
 export const takeOver: Handler<'take-over'> = async (deps, { pid, version, begin }) => {

@@ -101,6 +101,7 @@ export class Channel {
   #unacknowledged = 0
   #owesAck = false
   #newsAt = -Infinity
+  #wasLeft = false
   /** Why there is no more to come; undefined while there is. */
   #end: 'gone' | Error | undefined
 
@@ -121,7 +122,7 @@ export class Channel {
 
   /**
    * The next message; its descriptors are the caller's from then on. Undefined: there is none
-   * any more, as the other side has closed its end or has died, be it amid a message. Rejects
+   * any more, as the other side has closed its end or has died (`wasLeft`), be it amid a message. Rejects
    * after `ms`, and then may be called again; and on what can't be understood or is cut off.
    */
   async receive(ms = usualMs): Promise<Message | undefined> {
@@ -133,6 +134,11 @@ export class Channel {
     this.#heldBytes -= found.bytes
     this.#heldFds -= found.message.fds.length
     return found.message
+  }
+
+  /** The other side has closed it, and goes on: what it had sent is not ours if it has not said so. */
+  get wasLeft(): boolean {
+    return this.#wasLeft
   }
 
   /** The other side has shown who it is: before that it may send no more than a token. */
@@ -219,6 +225,10 @@ export class Channel {
     this.#fds.push(...record.fds)
     this.#heldFds += record.fds.length
     this.#heldBytes += record.text.length
+    if (record.kind === 'bye') {
+      this.#wasLeft = true
+      return this.#stop('gone')
+    }
     if (record.kind === 'ack') {
       if (this.#unacknowledged === 0 || record.fds.length > 0 || record.text.length > 0)
         throw handOverFault('the other process acknowledges what was not sent')
@@ -261,6 +271,18 @@ export class Channel {
     return !this.#owesAck
   }
 
+  /** One that is gone needs none. There is room: no more than one record is ever under way. */
+  #sayBye(): void {
+    try {
+      this.#socket.send(bye)
+    } catch (error) {
+      this.#end = new AggregateError(
+        [this.#end, error],
+        'the way could not be closed in order',
+      )
+    }
+  }
+
   /** What it can't do ends the channel. */
   #guard<T>(act: () => T): T | undefined {
     try {
@@ -279,12 +301,15 @@ export class Channel {
   /** What has come as a whole can still be received. */
   #stop(end: 'gone' | Error): void {
     if (this.#end === undefined || this.#end === 'gone') this.#end = end
+    // What it was sent before is not its own: from one that has died it would be.
+    if (end !== 'gone') this.#sayBye()
     this.#socket.close()
     this.#socket.closeAll(this.#fds.splice(0))
   }
 }
 
 const nothing = Buffer.alloc(0)
+const bye = { kind: 'bye', isLast: true, text: nothing, fds: [] } as const
 
 const parse = (text: Buffer): unknown => {
   try {

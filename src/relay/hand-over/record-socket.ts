@@ -30,7 +30,8 @@ const format = 1
 /** Bytes of text in one record. */
 export const mostRecordText = mostRecordBytes - header.size
 
-const kinds = ['data', 'ack'] as const
+/** `bye` is the last one: who ends without it has died. */
+const kinds = ['data', 'ack', 'bye'] as const
 type Kind = (typeof kinds)[number]
 
 export interface RecordPart {

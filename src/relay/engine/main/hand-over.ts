@@ -301,7 +301,8 @@ export class TakeOver {
     // One that has ended can't be told, and will not say that they are its own.
     await tell(this.#channel, { kind: 'kept' }).catch(() => {})
     const last = await this.#channel.receive(answerMs)
-    return last === undefined || (last.value as Told).kind === 'commit'
+    if (last === undefined) return !this.#channel.wasLeft
+    return (last.value as Told).kind === 'commit'
   }
 }
 
