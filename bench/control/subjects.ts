@@ -151,6 +151,7 @@ const byRules = ({ name, rules }: SteeringKind): Capture => {
     keepRules: false,
     resync: () => {},
     observers: [],
+    hasSockets: () => false,
     failed: () => {},
   })
 }

@@ -44,6 +44,8 @@ export interface Capture {
   steer(placements: readonly Placement[], snapshots: readonly Snapshot[]): Promise<void>
   /** What of the last calls could not be honoured. */
   problems(): readonly Problem[]
+  /** Another process may change the host in its place; as of `HostTurn.lend`. */
+  lend?(): Promise<void>
   /** New clients wait in silence from now on, where that is possible: before an end. */
   hold(): Promise<void>
   /** Ends what it holds; takes out what it put into the system, unless that is to stay. */
@@ -82,6 +84,10 @@ export class ExclusiveCapture implements Capture {
 
   problems(): readonly Problem[] {
     return [...this.#capture.problems(), ...this.#turn.problems]
+  }
+
+  lend(): Promise<void> {
+    return this.#turn.lend()
   }
 
   async hold(): Promise<void> {
@@ -159,6 +165,10 @@ export class FallbackCapture implements Capture {
 
   problems(): readonly Problem[] {
     return this.#captures.now.problems()
+  }
+
+  async lend(): Promise<void> {
+    await this.#captures.now.lend?.()
   }
 
   hold(): Promise<void> {

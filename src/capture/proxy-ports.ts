@@ -95,6 +95,13 @@ export class ProxyPorts {
     return true
   }
 
+  /** What was remembered is right where an earlier process has handed over its sockets: it is not tried. */
+  prove(isHanded: (held: Omit<HeldPort, 'away'>) => boolean): void {
+    for (const [id, held] of this.#ports)
+      if (!held.proven && isHanded({ id, ...portOf(held) }))
+        this.#ports.set(id, { ...held, proven: true })
+  }
+
   /** Whether there is a port for `id`, in use or not. */
   holds(id: string): boolean {
     return this.#ports.has(id)

@@ -40,6 +40,8 @@ export interface RuleCaptureDeps extends Pick<
   readonly forgetWaiting: (family: IpFamily) => Promise<Error | undefined>
   /** Leave the rules when Usher ends: new clients wait for the next one. */
   readonly keepRules: boolean
+  /** The earlier process's sockets are this one's: each proxy port has the Service that it had. */
+  readonly hasSockets: () => boolean
   /** Something that can be done without did not work. */
   readonly failed: (what: string, reason: string) => void
 }
@@ -156,9 +158,14 @@ export class RuleCapture implements Capture {
     const { holdOthers, prepare } = this.#deps
     try {
       await prepare(family)
-      if (!this.#isPrepared) await holdOthers()
+      const mayLead = this.#deps.hasSockets()
+      if (!this.#isPrepared && !mayLead) await holdOthers()
       this.#isPrepared = true
       if (this.#mine.has(family)) return
+      if (mayLead) {
+        this.#mine.add(family)
+        return
+      }
       const proxier = this.#proxiers.get(family)
       await (proxier === undefined ? this.#forgetWaiting(family) : proxier.takeOver())
       this.#mine.add(family)

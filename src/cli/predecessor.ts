@@ -17,7 +17,11 @@ export const findPredecessor = async (
   const where = { controlSocket: path, address: '' }
   const own = { version: version(), pid: process.pid }
   try {
-    const found = await askCommand(where, 'take-over', { ...own, begin: false })
+    const found = await askCommand(where, 'take-over', {
+      ...own,
+      begin: false,
+      hasRelay: false,
+    })
     log.info(
       { pid: found.pid, version: found.version, socket: path },
       'another Usher serves here; taking over from it',
@@ -25,7 +29,7 @@ export const findPredecessor = async (
     return {
       pid: found.pid,
       version: found.version,
-      ask: () => askCommand(where, 'take-over', { ...own, begin: true }),
+      ask: hasRelay => askCommand(where, 'take-over', { ...own, begin: true, hasRelay }),
       answers: () => answersAt(path),
     }
   } catch (error) {

@@ -50,6 +50,7 @@ export const run = async (args: readonly string[], io: Io): Promise<number> => {
       deps,
       watch: stop => watchConfig(args, settings, log, stop),
       mustListen: options.bindAddressHardFail,
+      takeOver: options.takeOver === 'auto' ? options.controlSocket : undefined,
     },
     options,
   )

@@ -109,7 +109,7 @@ export const serve = async (
     if (ready) announce(log, proxy)
     if (ready) manager.ready()
     const { code, reason, mayLinger, isReplaced } = await stop.requested
-    if (isReplaced === true) await proxy.leaveAddresses()
+    if (isReplaced === true) await proxy.leaveToSuccessor()
     manager.stopping((mayLinger === true ? (pod?.lingerMs ?? 0) : 0) + drainTimeout)
     if (mayLinger === true) await linger(serving, stop, proxy)
     log.info({ reason, drainTimeoutMs: drainTimeout }, 'stopping: draining')

@@ -89,6 +89,10 @@ export class FallbackMode implements Mode {
     }
   }
 
+  lend(): Promise<void> {
+    return this.#modes.now.lend()
+  }
+
   drain(ms: number): Promise<DrainResult> {
     return this.#modes.end().drain(ms)
   }

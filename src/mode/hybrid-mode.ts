@@ -48,6 +48,7 @@ export class HybridMode implements Mode {
   /** What clients are led to the relay for. */
   #led: readonly Placement[] = []
   #isEnding = false
+  #isLent = false
   #underWay: Promise<unknown> = Promise.resolve()
   #handedOver: Promise<void> | undefined
   #closed: Promise<void> | undefined
@@ -76,6 +77,11 @@ export class HybridMode implements Mode {
     const synced = this.#sync(snapshots)
     this.#underWay = synced.catch(() => {})
     return synced
+  }
+
+  async lend(): Promise<void> {
+    await this.#deps.kernel.lend()
+    this.#isLent = true
   }
 
   async #sync(snapshots: readonly Snapshot[]): Promise<void> {
@@ -129,6 +135,7 @@ export class HybridMode implements Mode {
     const led = [...this.#led, ...placed].map(one => [one.listenerId, one] as const)
     this.#led = [...new Map(led).values()]
     await this.#deps.kernel.sync(snapshots.map(one => withSteered(one, steered)))
+    this.#isLent = false
     this.#led = placed
   }
 
@@ -161,7 +168,8 @@ export class HybridMode implements Mode {
   }
 
   async #handOverNow(): Promise<void> {
-    if (this.#relay === undefined) return
+    // Another Usher has taken over both.
+    if (this.#relay === undefined || this.#isLent) return
     const led = this.#underWay.then(() => this.#lead(this.#all, []))
     // The end of the kernel mode ends tools that hang.
     await Promise.race([
@@ -178,7 +186,9 @@ export class HybridMode implements Mode {
     // One that starts closes itself.
     const started = this.#starting?.catch(() => {})
     await Promise.race([started, this.#deps.sleep(patienceMs)])
-    await this.#relay?.close()
+    // What guards it is another Usher's by now.
+    if (this.#isLent) await this.#relay?.drain(0)
+    else await this.#relay?.close()
   }
 
   async #start(): Promise<RelayMode> {

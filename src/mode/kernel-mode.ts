@@ -93,6 +93,10 @@ export class KernelMode implements Mode {
     return proxier?.inspectCommands?.(servicePort, vip) ?? []
   }
 
+  lend(): Promise<void> {
+    return this.#turn.lend()
+  }
+
   /** No connection passes through here: those that are open go on without Usher. */
   async drain(): Promise<DrainResult> {
     await this.#end()

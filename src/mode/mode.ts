@@ -36,6 +36,11 @@ export interface Mode {
   sync(snapshots: readonly Snapshot[]): Promise<void>
   /** Of a mode whose rules lead clients to endpoints: see `Proxier.inspectCommands`. */
   inspectCommands?(servicePort: ServicePort, vip: Vip): readonly InspectCommand[]
+  /**
+   * Another Usher is about to take this one's place: it may change the host, and what is there then is its
+   * own, at the end of this one, too. If it does not come, the next sync has it again.
+   */
+  lend(): Promise<void>
   /** Stops taking new clients, lets open connections end, resets the rest after `ms`. */
   drain(ms: number): Promise<DrainResult>
   /**

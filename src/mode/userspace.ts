@@ -98,6 +98,10 @@ export class UserspaceMode implements RelayMode {
     await capture.steer(this.#led, snapshots)
   }
 
+  async lend(): Promise<void> {
+    await this.#deps.capture.lend?.()
+  }
+
   async drain(ms: number): Promise<DrainResult> {
     await this.#deps.capture.hold()
     return this.#deps.relay.drain(ms)

@@ -329,6 +329,8 @@ export const controlCommands = {
       pid: v.number(),
       /** False: only whether that would be possible. */
       begin: v.boolean(isNot('true or false')),
+      /** It has a relay, which can take over sockets and connections. */
+      hasRelay: v.boolean(isNot('true or false')),
     }),
     answer: v.object({
       version: text,
@@ -336,6 +338,8 @@ export const controlCommands = {
       /** Where it waits for the other one; '' where it has not begun, or has nothing to hand over. */
       name: text,
       token: text,
+      /** How clients come to its relay: as of `status`; '' where there is none. */
+      capture: text,
       /** Why nothing is handed over: it ends, and lets go of its addresses. '' where all is. */
       refused: text,
     }),

@@ -38,6 +38,8 @@ export interface ConnectTimePart {
   /** Undefined where it is off. */
   readonly status: () => ConnectTimeStatus | undefined
   readonly metrics: (snapshots: readonly Snapshot[]) => Promise<readonly BoundMetric[]>
+  /** Another Usher leads from now on, with what is there. */
+  readonly handOver: () => Promise<void>
   /** At the beginning of an end: the next process may lead, where what is there stays. */
   readonly leave: (mode: ModeName) => Promise<void>
   /** After `leave`, or in place of it. Rejects when something stays that should not. */
@@ -100,6 +102,7 @@ const nothing: ConnectTimePart = {
   inspectCommands: () => [],
   status: () => undefined,
   metrics: async () => [],
+  handOver: async () => {},
   leave: async () => {},
   close: async () => {},
 }
@@ -199,6 +202,7 @@ const leading = (
         left: steering.left.length,
         counts: await steering.counts(snapshots),
       }),
+    handOver: () => steering.stop(),
     leave: async mode => {
       if (stays(mode)) await steering.stop()
     },

@@ -12,7 +12,7 @@ type StartDeps = Pick<Shared, 'options' | 'clock' | 'log' | 'orders'> &
   Pick<ControlDeps, 'reconciler' | 'around' | 'replaced'> & {
     readonly traffic: {
       readonly mode: ControlDeps['mode']
-      readonly dataPath: () => Pick<DataPath, 'relay'> | undefined
+      readonly dataPath: () => Pick<DataPath, 'relay' | 'captureChoice'> | undefined
     }
   }
 
@@ -48,6 +48,7 @@ const controlDeps = ({
   ...deps,
   mode,
   relay: () => dataPath()?.relay,
+  capture: () => dataPath()?.captureChoice().name ?? '',
 })
 
 const commandRoutes = (deps: ControlDeps): Routes =>

@@ -7,7 +7,7 @@ import {
 } from '../capture/local-addresses.ts'
 import { openPortMemory, type PortMemory } from '../capture/port-memory.ts'
 import { proxyPortId } from '../capture/listen.ts'
-import { ProxyPorts } from '../capture/proxy-ports.ts'
+import { type HeldPort, ProxyPorts } from '../capture/proxy-ports.ts'
 import { vipGroupNames } from '../capture/vip-group.ts'
 import { NodeClientsWatch } from '../mode/node-clients.ts'
 import { UserspaceMode } from '../mode/userspace.ts'
@@ -22,7 +22,7 @@ import {
   makeRelay,
   type RelayDeps,
 } from '../relay/make-relay.ts'
-import type { HandsOver, Relay } from '../relay/relay.ts'
+import type { HandsOver, Inheritance, Relay } from '../relay/relay.ts'
 import type { Clock } from '../util/clock.ts'
 import { familyOf, ipFamilies, type IpFamily } from '../util/ip.ts'
 import { createCapture, hostSystem } from './capture/create-capture.ts'
@@ -38,6 +38,8 @@ export interface DataPath {
   /** How traffic gets to the relay, and why so. */
   readonly captureChoice: () => CaptureChoice
   readonly captureMetrics: RuleMetrics
+  /** Another process's sockets are this one's; `capture`: by which it led clients there. */
+  readonly inherit: (from: Inheritance, capture: string) => void
   /** What carries it, and why so. */
   readonly relayChoice: ChosenRelay
 }
@@ -75,6 +77,7 @@ export const createDataPath = async (
   const memory = await portMemory(options, clock, log)
   const proxyPorts = new ProxyPorts(options.proxyPortRange, random, undefined, memory)
   const localAddresses = new LocalAddresses(clock)
+  let hasSockets = false
   const captureDeps = {
     options,
     clock,
@@ -85,6 +88,7 @@ export const createDataPath = async (
     system: hostSystem({ clock, onBlind: reason => logBlind(log, reason) }),
     localAddresses,
     proxyPorts,
+    hasSockets: () => hasSockets,
     isBesideKernelMode,
   }
   const capture = await createCapture(captureDeps, before).catch(
@@ -140,8 +144,26 @@ export const createDataPath = async (
     captureChoice: () => capture.choice,
     captureMetrics,
     relayChoice,
+    inherit: ({ sockets }, before) => {
+      hasSockets = capture.choice.name === before
+      const ports = new Set(sockets.flatMap(handedPorts))
+      proxyPorts.prove(held => ports.has(portKey(held)))
+    },
   }
 }
+
+const portKey = ({ id, protocol, port }: Omit<HeldPort, 'away'>): string =>
+  `${id} ${protocol} ${port}`
+
+/** Whichever group of its VIPs it was for. */
+const handedPorts = ({
+  listener,
+  protocol,
+  bind: { port },
+}: Inheritance['sockets'][number]): readonly string[] =>
+  vipGroupNames.map(group =>
+    portKey({ id: proxyPortId(listener, group), protocol, port }),
+  )
 
 const proxyPortIds = (
   placements: readonly Placement[],

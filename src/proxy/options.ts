@@ -160,7 +160,7 @@ export interface Predecessor {
   readonly pid: number
   readonly version: string
   /** Asks for what it has. Rejects as orders do. */
-  ask(): Promise<AnswerOf<'take-over'>>
+  ask(hasRelay: boolean): Promise<AnswerOf<'take-over'>>
   /** Whether it still answers. */
   answers(): Promise<boolean>
 }
@@ -218,8 +218,8 @@ export interface RunningProxy {
   reload(): Promise<void>
   /** /healthz is red from now on; nothing else changes. */
   leave(): void
-  /** Lets go of the addresses of metrics and health, and of the control socket: they are a successor's. */
-  leaveAddresses(): Promise<void>
+  /** A successor has all: lets go of what this one has besides, as the addresses of metrics, and of the control socket. */
+  leaveToSuccessor(): Promise<void>
   /** Stops accepting, waits up to `ms` milliseconds, resets what is left. */
   drain(ms: number): Promise<DrainResult>
   /** Ends everything at once that `drain` has not ended. */

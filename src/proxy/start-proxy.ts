@@ -181,6 +181,7 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
 
   const leaveAddresses = async (): Promise<void> => {
     await Promise.all([listening?.metrics?.close(), listening?.health?.close()])
+    await control.healthChecks.close()
     // Last: the successor looks for it.
     await socket?.close()
   }
@@ -240,7 +241,10 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
       await connectTime.leave(traffic.mode.name)
       return traffic.mode.drain(ms)
     },
-    leaveAddresses,
+    leaveToSuccessor: async () => {
+      await leaveAddresses()
+      await connectTime.handOver()
+    },
     close,
   }
 }
@@ -331,7 +335,7 @@ const createControl = (deps: ControlDeps) => {
       await connectTime.sync(snapshots)
       const sync = (): Promise<void> => mode.sync(snapshots)
       if (takeOver === undefined) await sync()
-      else await takeOver.during(traffic.dataPath()?.relay, sync)
+      else await takeOver.during(traffic.dataPath(), sync)
       connectTime.served()
       await healthChecks.sync(snapshots)
       modeProblemLog.report(modeProblems())
@@ -342,6 +346,7 @@ const createControl = (deps: ControlDeps) => {
   return {
     reconciler,
     health,
+    healthChecks,
     syncMetrics,
     /** Everything that can't be honoured now. */
     problems: () => [

@@ -1,5 +1,5 @@
 import type { Log } from '../observe/log.ts'
-import type { HandsOver, TakenOver } from '../relay/relay.ts'
+import type { HandsOver, Inheritance, TakenOver } from '../relay/relay.ts'
 import type { Clock } from '../util/clock.ts'
 import { messageOf } from '../util/usher-error.ts'
 import type { Predecessor } from './options.ts'
@@ -17,6 +17,12 @@ export interface TakeOverResult extends Omit<TakenOver, 'lost'> {
 const goneMs = 10_000
 const lookMs = 20
 
+/** Of a `DataPath`. */
+interface HeirPath {
+  readonly relay: HandsOver
+  readonly inherit: (from: Inheritance, capture: string) => void
+}
+
 /** Takes over in the course of the first sync: all that is wanted is known then, and listened on at once. */
 export class TakeOverAtStart {
   readonly #predecessor: Predecessor
@@ -31,15 +37,15 @@ export class TakeOverAtStart {
     this.#clock = clock
   }
 
-  /** Has `sync` listen with what the one before has open. `relay`: undefined where there is none. */
-  async during(relay: HandsOver | undefined, sync: () => Promise<void>): Promise<void> {
+  /** Has `sync` listen with what the one before has open. `path`: undefined where there is no relay. */
+  async during(path: HeirPath | undefined, sync: () => Promise<void>): Promise<void> {
     if (this.#isDone) return sync()
     this.#isDone = true
-    const why = await this.#begin(relay)
+    const why = await this.#begin(path)
     try {
       await sync()
     } finally {
-      this.#ended(why === '' ? await relay?.finishTakeOver() : undefined, why)
+      this.#ended(why === '' ? await path?.relay.finishTakeOver() : undefined, why)
     }
   }
 
@@ -51,12 +57,15 @@ export class TakeOverAtStart {
   }
 
   /** '', or why there is nothing to be had. */
-  async #begin(relay: HandsOver | undefined): Promise<string> {
+  async #begin(path: HeirPath | undefined): Promise<string> {
     try {
-      const { name, token, refused } = await this.#predecessor.ask()
+      const hasRelay = path !== undefined
+      const { name, token, refused, capture } = await this.#predecessor.ask(hasRelay)
       if (refused !== '') return refused
-      if (relay === undefined || name === '') return 'there is no relay on both sides'
-      return await relay.takeOver({ name, token, refused })
+      if (path === undefined || name === '') return 'there is no relay on both sides'
+      const inheritance = await path.relay.takeOver({ name, token, refused })
+      if (inheritance.refused === '') path.inherit(inheritance, capture)
+      return inheritance.refused
     } catch (error) {
       return messageOf(error)
     }

@@ -232,6 +232,18 @@ export interface HandOverPlace {
   readonly refused: string
 }
 
+/** What listens that another process has handed over. */
+export interface Inheritance {
+  /** Why there is nothing; '' when there is. */
+  readonly refused: string
+  readonly sockets: readonly {
+    /** Id of the listener that had it. */
+    readonly listener: string
+    readonly protocol: RelayProtocol
+    readonly bind: Bind
+  }[]
+}
+
 /** How handing over to another process has ended. */
 export interface HandedOver {
   readonly pid: number
@@ -288,9 +300,9 @@ export interface HandsOver {
   handedOver(): Promise<HandedOver>
   /**
    * Takes over what another process has open there: sockets for the next `apply`, and with
-   * `finishTakeOver`, when that is done, connections. '', or why there is nothing to be had.
+   * `finishTakeOver`, when that is done, connections.
    */
-  takeOver(place: HandOverPlace): Promise<string>
+  takeOver(place: HandOverPlace): Promise<Inheritance>
   finishTakeOver(): Promise<TakenOver | undefined>
 }
 

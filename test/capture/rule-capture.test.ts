@@ -150,6 +150,7 @@ const setUp = (over: Partial<RuleCaptureDeps> = {}) => {
     },
     left: async () => [],
     keepRules: false,
+    hasSockets: () => false,
     resync: () => void told.push('resync'),
     observers: [
       {

@@ -55,6 +55,7 @@ class Modes {
       name,
       placements: [],
       problems: [],
+      lend: async () => {},
       sync: async () => {
         this.calls.push(`sync ${name}`)
         if (this.broken.has(name)) throw new Error(`${name} fails`)

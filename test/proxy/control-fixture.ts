@@ -47,16 +47,22 @@ export const controlSocket = async (
   const orders = new OperatorOrders({ clock, ended: () => {} })
   /** Beside a kernel mode there may be none. */
   const plane = { hasRelay: true }
-  const mode: { name: ModeName; placements: Placement[] } = {
+  const mode: { name: ModeName; placements: Placement[]; lend: () => Promise<void> } = {
     name: 'userspace',
     placements: [],
+    lend: async () => {},
   }
   const reconciler = {
     snapshots: () => ipFamilies.map(family => registry.snapshot(family)),
     applied: async () => {},
   }
   const dataPath = () =>
-    plane.hasRelay ? { relay: relayThatAnswers(relay) as DataPath['relay'] } : undefined
+    plane.hasRelay
+      ? {
+          relay: relayThatAnswers(relay) as DataPath['relay'],
+          captureChoice: () => ({ name: 'listen', detail: '', passedOver: [] }) as const,
+        }
+      : undefined
   const path = await socketPath(t)
   const log = recordingLog([])
   const options = {

@@ -21,7 +21,7 @@ export interface HostLock {
    * held; false when `release` was called meanwhile. Rejects when it can't be taken at all.
    */
   acquire(): Promise<boolean>
-  /** Ends the waiting, too. */
+  /** Ends the waiting, too. It may be acquired once more. */
   release(): Promise<void>
 }
 
@@ -57,6 +57,7 @@ export class SocketLock implements HostLock {
   async acquire(): Promise<boolean> {
     // Rules are Linux's, and so are abstract sockets.
     if (process.platform !== 'linux') return true
+    this.#released = false
     let isReported = false
     while (!this.#released) {
       const server = await listen(this.#path, this.#deps.self)

@@ -33,6 +33,7 @@ export class HostTurn {
   #underWay: Promise<unknown> = Promise.resolve()
   /** A tool can't be killed (it hangs in the kernel), and may write yet. */
   #isStuck = false
+  #lent: Promise<void> | undefined
 
   constructor(deps: HostTurnDeps) {
     this.#deps = deps
@@ -60,6 +61,18 @@ export class HostTurn {
       this.#others = new UntilDone(this.#deps, this.#deps.removeOthers)
       await this.#others.now()
     })
+  }
+
+  /**
+   * Another process may change the host, once what is under way here has ended: work that comes from now
+   * on waits until that one has ended.
+   */
+  lend(): Promise<void> {
+    this.#lent = this.#underWay.then(async () => {
+      this.#hasBegun = false
+      await this.#deps.lock.release()
+    })
+    return this.#lent
   }
 
   /** What of others is in force yet. */
@@ -109,6 +122,7 @@ export class HostTurn {
   }
 
   async #locked<T>(work: () => Promise<T>): Promise<T> {
+    await this.#lent
     this.#hasBegun ||= await this.#deps.lock.acquire()
     if (!this.#hasBegun || this.#isEnding) throw this.#ended()
     return work()

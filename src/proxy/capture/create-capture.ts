@@ -308,6 +308,7 @@ const rulesCapture = (
     conntrack,
     left: family => udpVipsLeft(runTool, family),
     keepRules: options.keepRules ?? false,
+    hasSockets: deps.hasSockets,
     resync: deps.resync,
     observers: [deps.metrics, captureEvents],
     failed: (what, why) => captureEvents.failed(what, why),
@@ -332,6 +333,8 @@ interface CaptureDeps extends Pick<
   readonly system: HostSystem
   readonly localAddresses: LocalAddresses
   readonly proxyPorts: ProxyPorts
+  /** As of `RuleCaptureDeps`. */
+  readonly hasSockets: () => boolean
   /** A kernel mode of this process leads traffic to the proxy ports: the host is its, and what it has stays. */
   readonly isBesideKernelMode: boolean
   /** Settings of the kernel's that rules go with. */

@@ -27,9 +27,11 @@ export interface ControlDeps {
   readonly options: Pick<ProxyOptions, 'kernel' | 'version'>
   readonly orders: OperatorOrders
   readonly reconciler: Pick<Reconciler, 'snapshots' | 'applied'>
-  readonly mode: Pick<Mode, 'name' | 'placements' | 'inspectCommands'>
+  readonly mode: Pick<Mode, 'name' | 'placements' | 'inspectCommands' | 'lend'>
   /** In a kernel mode of those Services that it does not carry; undefined where there are none. */
   readonly relay: () => (Pick<Relay, 'query'> & HandsOver) | undefined
+  /** How clients come to it; '' while there is none. */
+  readonly capture: () => string
   /** Another Usher serves in this one's place, which is to end. */
   readonly replaced: (by: Successor) => void
   readonly around: Surroundings

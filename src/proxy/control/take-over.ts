@@ -2,14 +2,21 @@ import { messageOf } from '../../util/usher-error.ts'
 import { type ControlDeps, type Handler, Refusal } from './carry-out.ts'
 
 /** Another Usher takes this one's place. Until it has what it needs all is as before. */
-export const takeOver: Handler<'take-over'> = async (deps, { pid, version, begin }) => {
-  const own = { version: deps.options.version, pid: process.pid }
+export const takeOver: Handler<'take-over'> = async (
+  deps,
+  { pid, version, begin, hasRelay },
+) => {
+  const capture = deps.capture()
+  const own = { version: deps.options.version, pid: process.pid, capture }
   if (!begin) return { ...own, name: '', token: '', refused: '' }
   const relay = deps.relay()
   const by = { pid, version, connections: 0, staying: {} }
-  if (relay === undefined) {
-    deps.replaced({ ...by, refused: '' })
-    return { ...own, name: '', token: '', refused: '' }
+  // Before it listens it has to know its proxy ports, which is a matter of who changes the host.
+  await deps.mode.lend()
+  if (relay === undefined || !hasRelay) {
+    const refused = relay === undefined ? '' : 'the new one has no relay yet'
+    deps.replaced({ ...by, refused })
+    return { ...own, name: '', token: '', refused }
   }
   const place = await relay.handOver().catch((error: unknown) => {
     throw new Refusal(409, 'NOT_NOW', messageOf(error))

@@ -16,6 +16,7 @@ import type {
   DrainResult,
   HandedOver,
   HandsOver,
+  Inheritance,
   HandOverPlace,
   ListenerStats,
   NodeClients,
@@ -205,16 +206,20 @@ export class RelayEngine implements Relay, HandsOver {
     return this.#handingOver ?? Promise.reject(new Error('nothing is handed over'))
   }
 
-  async takeOver({ name, token }: HandOverPlace): Promise<string> {
-    if (!this.#hasThreads) return 'the portable relay cannot take over what another has'
+  async takeOver({ name, token }: HandOverPlace): Promise<Inheritance> {
+    if (!this.#hasThreads)
+      return {
+        refused: 'the portable relay cannot take over what another has',
+        sockets: [],
+      }
     const channel = await knock(this.#calls, name, token, knockMs)
     const begun = await TakeOver.begin(channel, this.#taker(), this.#clock)
     if (typeof begun === 'string') {
       channel.close()
-      return begun
+      return { refused: begun, sockets: [] }
     }
     this.#takeOver = begun
-    return ''
+    return { refused: '', sockets: begun.sockets }
   }
 
   async finishTakeOver(): Promise<TakenOver | undefined> {

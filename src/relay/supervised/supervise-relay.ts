@@ -16,6 +16,7 @@ import type {
   HandedOver,
   HandOverPlace,
   HandsOver,
+  Inheritance,
   NodeClients,
   Relay,
   RelayLimits,
@@ -161,8 +162,8 @@ export class SupervisedRelay implements Relay, HandsOver {
     return this.#handsOver({ kind: 'handed-over' }) as Promise<HandedOver>
   }
 
-  takeOver(place: HandOverPlace): Promise<string> {
-    return this.#handsOver({ kind: 'take-over', place }) as Promise<string>
+  takeOver(place: HandOverPlace): Promise<Inheritance> {
+    return this.#handsOver({ kind: 'take-over', place }) as Promise<Inheritance>
   }
 
   finishTakeOver(): Promise<TakenOver | undefined> {

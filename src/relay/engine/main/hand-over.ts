@@ -2,7 +2,7 @@ import type { Clock } from '../../../util/clock.ts'
 import { messageOf } from '../../../util/usher-error.ts'
 import type { Channel, Message } from '../../hand-over/channel.ts'
 import type { ListenerCounters } from '../../counters.ts'
-import type { EndpointStats, HandedOver, TakenOver } from '../../relay.ts'
+import type { EndpointStats, HandedOver, Inheritance, TakenOver } from '../../relay.ts'
 import type { GivenConnections, MovedConnection, Staying } from '../../hand-over/moved.ts'
 import type { HandedSockets } from './open-sockets.ts'
 
@@ -104,7 +104,8 @@ export const handOver = async (
     await tell(channel, { kind: 'refused', reason: refused })
     return { pid, refused, connections: 0, staying: {} }
   }
-  const sent = sockets.map(({ protocol, bind, spread, fds: own }) => ({
+  const sent = sockets.map(({ listener, protocol, bind, spread, fds: own }) => ({
+    listener,
     protocol,
     bind,
     spread,
@@ -203,7 +204,16 @@ export class TakeOver {
   readonly #taker: Taker
   readonly #clock: Clock
 
-  private constructor(channel: Channel, taker: Taker, clock: Clock) {
+  /** What the other process listens on. */
+  readonly sockets: Inheritance['sockets']
+
+  private constructor(
+    channel: Channel,
+    taker: Taker,
+    clock: Clock,
+    sockets: Inheritance['sockets'],
+  ) {
+    this.sockets = sockets
     this.#channel = channel
     this.#taker = taker
     this.#clock = clock
@@ -223,12 +233,17 @@ export class TakeOver {
     if (told.kind !== 'sockets') throw unexpected(told)
     let at = 0
     taker.adoptSockets(
-      told.sockets.map(({ protocol, bind, spread, fds: count }) => {
+      told.sockets.map(({ listener, protocol, bind, spread, fds: count }) => {
         at += count
-        return { protocol, bind, spread, fds: fds.slice(at - count, at) }
+        return { listener, protocol, bind, spread, fds: fds.slice(at - count, at) }
       }),
     )
-    return new TakeOver(channel, taker, clock)
+    const sockets = told.sockets.map(({ listener, protocol, bind }) => ({
+      listener,
+      protocol,
+      bind,
+    }))
+    return new TakeOver(channel, taker, clock, sockets)
   }
 
   /** Everything that is wanted is listened on, and served from here on. `listeners`: their ids. */

@@ -19,6 +19,8 @@ export interface Group {
   /** Of a unix socket. */
   readonly file: PlacedSocket | undefined
   spread: Spread
+  /** Id of the listener that has it now. */
+  listener: string
 }
 
 /**
@@ -41,6 +43,8 @@ export const threadsOf = (
 
 /** Whose sockets they are to be. */
 export interface Holder {
+  /** Of the listener. */
+  readonly id: string
   readonly slot: number
   readonly protocol: RelayProtocol
   readonly spread: Spread
@@ -54,6 +58,7 @@ export const socketKey = (protocol: RelayProtocol, bind: Bind): string =>
 
 /** The sockets of one address as they come from another process. */
 export interface HandedSockets {
+  readonly listener: string
   readonly protocol: RelayProtocol
   readonly bind: Bind
   readonly spread: Spread
@@ -125,7 +130,8 @@ export class OpenSockets {
 
   /** For a successor: the other process gets descriptors of its own. */
   all(): readonly HandedSockets[] {
-    return [...this.#groups].map(({ protocol, bind, spread, sockets }) => ({
+    return [...this.#groups].map(({ listener, protocol, bind, spread, sockets }) => ({
+      listener,
       protocol,
       bind,
       spread,
@@ -169,6 +175,7 @@ export class OpenSockets {
       ? undefined
       : (this.#taken(holder, bind, workers) ?? this.#adopted(holder, bind, workers))
     const group = taken ?? (await this.#opened(holder, bind, workers, isIdle))
+    group.listener = holder.id
     // The end may have come between two of its steps, and closed it.
     if (!this.#groups.has(group)) throw relayEnded()
     if (isIdle) return group
@@ -309,7 +316,7 @@ export class OpenSockets {
 
   /** That of another process, whose clients wait in its queue. */
   #adopted(
-    { protocol }: Holder,
+    { id, protocol }: Holder,
     bind: Bind,
     workers: readonly WorkerHandle[],
   ): Group | undefined {
@@ -327,7 +334,7 @@ export class OpenSockets {
     })
     const path = isUnix(bind.address) ? unixPath(bind.address) : ''
     const file = path === '' || path.startsWith('\0') ? undefined : placedAt(path)
-    const group: Group = { protocol, bind, sockets, file, spread }
+    const group: Group = { protocol, bind, sockets, file, spread, listener: id }
     this.#groups.add(group)
     // It may have kept its port and not listened.
     if (protocol === 'TCP') for (const fd of fds) this.#listening.listen(fd, bind)
@@ -335,7 +342,7 @@ export class OpenSockets {
   }
 
   async #opened(
-    { protocol }: Holder,
+    { id, protocol }: Holder,
     bind: Bind,
     workers: readonly WorkerHandle[],
     isIdle: boolean,
@@ -345,7 +352,14 @@ export class OpenSockets {
     try {
       const { fds, file } = await this.#listening.open(protocol, bind, length, isIdle)
       const sockets = workers.map((worker, i) => ({ worker, fd: fds[i] ?? -1 }))
-      const group: Group = { protocol, bind, sockets, file, spread: 'any' }
+      const group: Group = {
+        protocol,
+        bind,
+        sockets,
+        file,
+        spread: 'any',
+        listener: id,
+      }
       this.#groups.add(group)
       if (this.#hasEnded) this.#closeAll(group)
       return group

@@ -93,6 +93,10 @@ export class Port implements Holder {
     return this.#spec
   }
 
+  get id(): string {
+    return this.#spec.id
+  }
+
   get protocol(): RelayListener['protocol'] {
     return this.#spec.protocol
   }

@@ -25,7 +25,13 @@ const setUp = async (wrap = (layer: ListeningLayer): ListeningLayer => layer) =>
   const layer = wrap(new LinuxListening(calls, defaultLimits))
   const budget = new ListeningBudget(descriptors)
   const sockets = new OpenSockets(calls, workers, memory, budget, layer)
-  const holder = { slot: 0, protocol: 'TCP', spread: 'any', isKnown: false } as const
+  const holder = {
+    id: 'test',
+    slot: 0,
+    protocol: 'TCP',
+    spread: 'any',
+    isKnown: false,
+  } as const
   const bind = { address: testHost, port: await freeTcpPort() }
   const open = (isIdle = false) => sockets.open(holder, bind, workers, isIdle)
   return { sockets, holder, bind, open, descriptors }
