@@ -19,6 +19,7 @@ import {
   type PrintedPort,
   printedShape,
   type StatusOf,
+  tookOverText,
   type VipStatus,
 } from '../observe/status.ts'
 import {
@@ -298,6 +299,7 @@ const header = (document: Printed, now: number, colour: boolean): string[] => {
       'usher',
       `${document.version}, ${document.mode}, up ${up} (since ${document.startedAt})`,
     ],
+    ...(document.tookOver ? [['', tookOverText(document.tookOver)] as Cells] : []),
     ['health', healthCell(document)],
     ...nodeRow(node),
     ['source', `${source.name}, ${source.synced ? read : `not synced, ${read}`}`],

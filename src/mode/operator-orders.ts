@@ -43,6 +43,11 @@ export type StandingOrder<K extends OrderKind = OrderKind> = {
   readonly until: number | undefined
 }
 
+/** The same as it comes from another process. */
+export type HandedOrder = {
+  readonly [One in OrderKind]: OrderOf<One>
+}[OrderKind] & { readonly since: number; readonly until?: number | undefined }
+
 export interface OperatorOrdersDeps {
   readonly clock: Clock
   /** Epoch milliseconds. Default: Date.now. */
@@ -65,8 +70,8 @@ interface OfOne {
 }
 
 /**
- * What operators have ordered while Usher runs: pauses, drains and weights. Known to this process
- * alone, and forgotten at its end; an order for what is not there any more is forgotten, too.
+ * What operators have ordered while Usher runs: pauses, drains and weights. Forgotten at the end of the
+ * process, unless another one takes over; an order for what is not there any more is forgotten, too.
  */
 export class OperatorOrders {
   readonly #deps: OperatorOrdersDeps
@@ -108,6 +113,20 @@ export class OperatorOrders {
       const since = one.held.get(key)?.order.since ?? now
       one.held.set(key, { order: { ...order, since, until }, endsAt })
       one.made = new WeakMap()
+      this.#byName.set(order.name, one)
+    }
+    this.#setTimer()
+  }
+
+  /** Those that stand in another process, whose place this one takes; they end when they would have. */
+  takeOver(orders: readonly HandedOrder[]): void {
+    const { clock, epoch = Date.now } = this.#deps
+    for (const handed of orders) {
+      const { until } = handed
+      const order = { ...handed, until }
+      const endsAt = until === undefined ? undefined : clock.now() + until - epoch()
+      const one = this.#byName.get(order.name) ?? newOfOne()
+      one.held.set(keyOf(order), { order, endsAt })
       this.#byName.set(order.name, one)
     }
     this.#setTimer()

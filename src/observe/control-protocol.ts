@@ -175,6 +175,21 @@ const explainedEndpoint = v.object({
   isDown: v.boolean(),
 })
 
+const ordered = {
+  /** `namespace/name:port`. */
+  name: text,
+  /** `ip:port`; '' where it is about the whole ServicePort. */
+  endpoint: text,
+  since: v.number(),
+  until: v.optional(v.number()),
+}
+
+const standingOrder = v.variant('kind', [
+  v.object({ kind: v.literal('pause'), ...ordered, reset: v.boolean() }),
+  v.object({ kind: v.literal('drain'), ...ordered, close: v.picklist(drainCloses) }),
+  v.object({ kind: v.literal('weight'), ...ordered, weight: v.number() }),
+])
+
 /** What a client would meet in one worker of the relay. */
 const pick = v.object({
   worker: v.number(),
@@ -340,6 +355,8 @@ export const controlCommands = {
       token: text,
       /** How clients come to its relay: as of `status`; '' where there is none. */
       capture: text,
+      /** What operators have ordered of it, which goes on; times in epoch milliseconds. */
+      orders: v.array(standingOrder),
       /** Why nothing is handed over: it ends, and lets go of its addresses. '' where all is. */
       refused: text,
     }),

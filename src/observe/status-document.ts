@@ -30,6 +30,7 @@ export interface StatusInput extends ViewInput {
   /** Epoch milliseconds. */
   readonly startedAt: number
   readonly draining: boolean
+  readonly tookOver?: StatusDocument['tookOver'] | undefined
   readonly mode: ModeChoice
   readonly stats: RelayStats
   readonly source: SourceStatus
@@ -51,6 +52,7 @@ const headOf = (input: StatusInput): Omit<StatusDocument, 'servicePorts'> => ({
   mode: input.mode.name,
   modeChoice: { ...choiceStatus(input.mode), askedBy: input.mode.by },
   startedAt: timeText(input.startedAt),
+  tookOver: input.tookOver ?? null,
   healthy: input.health.healthy,
   unhealthy: input.health.reasons,
   node: input.node ?? null,

@@ -215,6 +215,21 @@ export const statusSchema = v.object({
   /** What is red, in words; empty when healthy. */
   unhealthy: v.array(text),
   draining: v.boolean(),
+  /** From the Usher that served here before; null where none did, or nothing could be taken over. */
+  tookOver: optional(
+    v.object({
+      pid: number,
+      version: text,
+      at: text,
+      /** From when all was listened on until all was here. */
+      ms: number,
+      connections: number,
+      /** Connections that have stayed there, to be drained. */
+      staying: v.array(v.object({ why: text, connections: number })),
+      /** Why not all has come that should have; '' when it has. */
+      lost: text,
+    }),
+  ),
   /** null where no node matters: manifests, routes. */
   node: optional(node),
   source,
@@ -295,6 +310,27 @@ export const printedShape = v.object({
 })
 
 type Out<S extends v.GenericSchema> = DeepReadonly<v.InferOutput<S>>
+
+/** What was taken over, in a sentence: for log and status. */
+export const tookOverText = ({
+  pid,
+  ms,
+  connections,
+  staying,
+  lost,
+}: Pick<
+  NonNullable<StatusDocument['tookOver']>,
+  'pid' | 'ms' | 'connections' | 'staying' | 'lost'
+>): string => {
+  const left = staying.reduce((sum, one) => sum + one.connections, 0)
+  const are = left === 1 ? 'was' : 'were'
+  const whys = staying.map(one => `${one.why} (${one.connections})`).join(', ')
+  return [
+    `took over ${connections.toLocaleString('en')} connection${connections === 1 ? '' : 's'} of PID ${pid} in ${ms} ms`,
+    ...(left === 0 ? [] : [`${left.toLocaleString('en')} ${are} left to drain: ${whys}`]),
+    ...(lost === '' ? [] : [`it did not come to its end: ${lost}`]),
+  ].join('; ')
+}
 
 export type StatusDocument = Out<typeof statusSchema>
 export type ServicePortStatus = Out<typeof servicePort>

@@ -39,6 +39,7 @@ import type { Source } from '../source/source.ts'
 import type { ConnectTimePart } from './connect-time.ts'
 import type { NodeParts, OpenConnections, Shared } from './options.ts'
 import type { ServiceChecks } from './service-checks.ts'
+import type { TakeOverAtStart } from './take-over.ts'
 import type { Traffic } from './traffic.ts'
 
 /** What the control side measures. */
@@ -60,6 +61,7 @@ export interface AdminDeps extends Pick<Shared, 'options' | 'clock' | 'log'> {
   readonly orders: Pick<OperatorOrders, 'all'>
   readonly checks: Pick<ServiceChecks, 'healthOf'>
   readonly isDraining: () => boolean
+  readonly takeOver: Pick<TakeOverAtStart, 'result'> | undefined
   readonly quit: (() => void) | undefined
 }
 
@@ -90,6 +92,7 @@ export const createAdmin = (deps: AdminDeps): Admin => {
       version: deps.options.version,
       startedAt,
       draining: isDraining(),
+      tookOver: deps.takeOver?.result,
       snapshots: control.reconciler.snapshots(),
       mode: traffic.choice(),
       placements: traffic.mode.placements,

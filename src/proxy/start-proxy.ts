@@ -116,7 +116,7 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
   let socket: ControlServer | undefined
   let listening: ProxyServers | undefined
   const serverProblems = () => [socket, listening].flatMap(one => one?.problems() ?? [])
-  const takeOver = deps.predecessor && new TakeOverAtStart(deps.predecessor, log, clock)
+  const takeOver = deps.predecessor && new TakeOverAtStart(deps.predecessor, shared)
   const parts = {
     registry,
     checks,

@@ -1,17 +1,10 @@
 import type { Log } from '../observe/log.ts'
+import { type StatusDocument, tookOverText } from '../observe/status.ts'
 import type { HandsOver, Inheritance, TakenOver } from '../relay/relay.ts'
 import type { Clock } from '../util/clock.ts'
 import { messageOf } from '../util/usher-error.ts'
-import type { Predecessor } from './options.ts'
-
-/** What has become of a take-over, for log and status. */
-export interface TakeOverResult extends Omit<TakenOver, 'lost'> {
-  readonly version: string
-  /** Epoch milliseconds. */
-  readonly at: number
-  /** Why not all has come that should have; '' when it has. */
-  readonly lost: string
-}
+import type { OperatorOrders } from '../mode/operator-orders.ts'
+import type { Predecessor, Shared } from './options.ts'
 
 /** Milliseconds for the one before to let go of its addresses, and between two looks. */
 const goneMs = 10_000
@@ -28,10 +21,16 @@ export class TakeOverAtStart {
   readonly #predecessor: Predecessor
   readonly #log: Log
   readonly #clock: Clock
+  readonly #orders: OperatorOrders
   #isDone = false
-  result: TakeOverResult | undefined
+  /** What was taken over, once that is done. */
+  result: StatusDocument['tookOver'] = null
 
-  constructor(predecessor: Predecessor, log: Log, clock: Clock) {
+  constructor(
+    predecessor: Predecessor,
+    { log, clock, orders }: Pick<Shared, 'log' | 'clock' | 'orders'>,
+  ) {
+    this.#orders = orders
     this.#predecessor = predecessor
     this.#log = log
     this.#clock = clock
@@ -60,7 +59,9 @@ export class TakeOverAtStart {
   async #begin(path: HeirPath | undefined): Promise<string> {
     try {
       const hasRelay = path !== undefined
-      const { name, token, refused, capture } = await this.#predecessor.ask(hasRelay)
+      const answer = await this.#predecessor.ask(hasRelay)
+      const { name, token, refused, capture, orders } = answer
+      this.#orders.takeOver(orders)
       if (refused !== '') return refused
       if (path === undefined || name === '') return 'there is no relay on both sides'
       const inheritance = await path.relay.takeOver({ name, token, refused })
@@ -82,12 +83,22 @@ export class TakeOverAtStart {
       )
       return
     }
-    const { connections, staying, lost } = taken
-    const ms = Math.round(taken.ms)
-    this.result = { ...taken, pid, version, ms, at: Date.now() }
-    this.#log.info(
-      { pid, version, connections, ms, staying, ...(lost !== '' && { lost }) },
-      'took over from the running Usher',
+    const { connections, lost } = taken
+    this.result = {
+      pid,
+      version,
+      at: new Date().toISOString(),
+      ms: Math.round(taken.ms),
+      connections,
+      staying: stayingList(taken.staying),
+      lost,
+    }
+    this.#log[lost === '' ? 'info' : 'warn'](
+      { ...this.result },
+      tookOverText(this.result),
     )
   }
 }
+
+const stayingList = (staying: TakenOver['staying']) =>
+  Object.entries(staying).map(([why, connections]) => ({ why, connections }))

@@ -97,6 +97,7 @@ const good: StatusDocument = {
   healthy: true,
   unhealthy: [],
   draining: false,
+  tookOver: null,
   node: null,
   source: { name: 'manifests a.yaml', synced: true, lastGoodAt: now - 12_000, error: '' },
   connectTime: null,

@@ -89,6 +89,7 @@ export const statusOf = (servicePorts: readonly ServicePortStatus[]): StatusDocu
   healthy: true,
   unhealthy: [],
   draining: false,
+  tookOver: null,
   node: null,
   source: { name: 'test', synced: true, lastGoodAt: 0, error: '' },
   problems: [],

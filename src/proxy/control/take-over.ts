@@ -7,7 +7,8 @@ export const takeOver: Handler<'take-over'> = async (
   { pid, version, begin, hasRelay },
 ) => {
   const capture = deps.capture()
-  const own = { version: deps.options.version, pid: process.pid, capture }
+  const orders = deps.orders.all()
+  const own = { version: deps.options.version, pid: process.pid, capture, orders }
   if (!begin) return { ...own, name: '', token: '', refused: '' }
   const relay = deps.relay()
   const by = { pid, version, connections: 0, staying: {} }
