@@ -62,6 +62,7 @@ const calls: Readonly<Record<Command, Call>> = {
   explain: withOptions('explain', asking),
   top: withOptions('top', asking),
   tap: withOptions('tap', asking),
+  upgrade: withOptions('upgrade', asking),
   wait: withOptions('wait', asking),
   completion: withOptions('completion', asking),
   bench: withOptions('bench', bench),

@@ -55,11 +55,12 @@ export const serve = async (
   const { log, deps, watch = () => () => {}, mustListen = false, pod } = serving
   const stop = stopOnSignals(log, pod !== undefined)
   let proxy: RunningProxy | undefined
+  const silence = watchdogMs(process.env)
   const manager = new ServiceManager({
     notify: noticesTo(process.env, log),
     sentence: () => (proxy === undefined ? 'Starting' : healthSentence(proxy)),
     isLive: () => proxy?.health().live ?? true,
-    watchdogMs: watchdogMs(process.env),
+    watchdogMs: silence,
   })
   // Set before the start: without a listener the signal would end the process.
   process.on('SIGHUP', () => {
@@ -76,6 +77,7 @@ export const serve = async (
     const quit = (): void => void stop.ask('POST /quitquitquit')
     const replaced = (by: Successor): void => {
       logReplaced(log, by)
+      manager.replacedBy(by.pid)
       const reason = `PID ${by.pid} (${by.version}) has taken over`
       stop.request({ code: 0, reason, isReplaced: true })
     }
@@ -85,6 +87,7 @@ export const serve = async (
       log,
       predecessor,
       replaced,
+      watchdogMs: silence,
       ...(pod?.quitByHttp && { quit }),
     })
   } catch (error) {
@@ -110,7 +113,8 @@ export const serve = async (
     if (ready) manager.ready()
     const { code, reason, mayLinger, isReplaced } = await stop.requested
     if (isReplaced === true) await proxy.leaveToSuccessor()
-    manager.stopping((mayLinger === true ? (pod?.lingerMs ?? 0) : 0) + drainTimeout)
+    if (isReplaced !== true)
+      manager.stopping((mayLinger === true ? (pod?.lingerMs ?? 0) : 0) + drainTimeout)
     if (mayLinger === true) await linger(serving, stop, proxy)
     log.info({ reason, drainTimeoutMs: drainTimeout }, 'stopping: draining')
     const { reset } = await proxy.drain(drainTimeout)

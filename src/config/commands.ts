@@ -301,6 +301,26 @@ export const commands = {
       message: 'no connection given; usher get connections lists them',
     },
   },
+  upgrade: {
+    summary: 'Replace a running Usher by this one, without a cut connection.',
+    usage: '--control-socket PATH [flags] [-- run|sidecar FLAGS]',
+    description:
+      'Starts this version of Usher beside the one that answers at the control socket. When it is ' +
+      'ready, what listens and what is connected passes to it, and the old one ends. If it does not ' +
+      'come to serve, the old one stays as it is. If the running one is of this version and was ' +
+      'started alike, it only rereads its files, as after SIGHUP. What a unit of systemd needs for ' +
+      'ExecReload. Exits 0 when the new one serves; 1 when it does not; 3 when no Usher answers.',
+    examples: [
+      [
+        'usher upgrade --control-socket /run/usher/control',
+        'after a new version was installed',
+      ],
+      [
+        'usher upgrade --control-socket /run/usher/control -- sidecar --config /etc/usher/db.yaml --control-socket /run/usher/control',
+        'with other flags',
+      ],
+    ],
+  },
   wait: {
     summary: 'Wait until something accepts connections at an address.',
     usage: 'ROUTE|HOST:PORT... [flags]',

@@ -350,6 +350,10 @@ export const controlCommands = {
     answer: v.object({
       version: text,
       pid: v.number(),
+      /** What it was started with, where, and how soon its service manager takes it for dead; null: never. */
+      args: v.array(text),
+      directory: text,
+      watchdogMs: v.nullable(v.number()),
       /** Where it waits for the other one; '' where it has not begun, or has nothing to hand over. */
       name: text,
       token: text,

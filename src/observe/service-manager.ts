@@ -43,6 +43,7 @@ export class ServiceManager {
   #isReady = false
   #reloads = 0
   #isStopping = false
+  #replaced: Promise<void> | undefined
 
   constructor(deps: ServiceManagerDeps) {
     this.#deps = deps
@@ -71,6 +72,12 @@ export class ServiceManager {
     if (this.#isReady && !this.#isStopping && this.#reloads === 0) this.ready()
   }
 
+  /** That process is the service from now on: this one ends, and says no more. */
+  replacedBy(pid: number): void {
+    clearInterval(this.#timer)
+    this.#replaced = this.#notify(`MAINPID=${pid}`)
+  }
+
   /** It ends, in `ms` milliseconds at most and what closing takes. */
   stopping(ms: number): void {
     this.#isStopping = true
@@ -84,7 +91,7 @@ export class ServiceManager {
   /** Sends no more; resolves when all has been sent. */
   async close(): Promise<void> {
     clearInterval(this.#timer)
-    await this.#notify('STATUS=Stopped')
+    await (this.#replaced ?? this.#notify('STATUS=Stopped'))
   }
 
   #check(): void {

@@ -9,7 +9,7 @@ import { takeOver } from './control/take-over.ts'
 import type { Shared } from './options.ts'
 
 type StartDeps = Pick<Shared, 'options' | 'clock' | 'log' | 'orders'> &
-  Pick<ControlDeps, 'reconciler' | 'around' | 'replaced'> & {
+  Pick<ControlDeps, 'reconciler' | 'around' | 'replaced' | 'watchdogMs'> & {
     readonly traffic: {
       readonly mode: ControlDeps['mode']
       readonly dataPath: () => Pick<DataPath, 'relay' | 'captureChoice'> | undefined

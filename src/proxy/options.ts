@@ -184,6 +184,8 @@ export interface ProxyDeps {
   readonly quit?: () => void
   /** Whose place it is to take. */
   readonly predecessor?: Predecessor | undefined
+  /** Milliseconds after which a service manager takes one that is silent for dead. */
+  readonly watchdogMs?: number | undefined
   /** Another Usher serves in this one's place. */
   readonly replaced?: (by: Successor) => void
   readonly clock?: Clock

@@ -156,8 +156,8 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
       status: () => admin.status(),
       connectTime,
     }
-    const { replaced = () => {} } = deps
-    const controlled = { ...shared, reconciler, traffic, around, replaced }
+    const { replaced = () => {}, watchdogMs } = deps
+    const controlled = { ...shared, reconciler, traffic, around, replaced, watchdogMs }
     const starting = startControl({ ...controlled, status })
     // What was taken over must not be lost for want of an address of its own.
     socket = await (takeOver === undefined ? starting : starting.catch(logNoSocket))

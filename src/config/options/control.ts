@@ -127,6 +127,24 @@ export const control = group('What', node, {
     positional: true,
     help: 'Name of a connection, as listed by `usher get connections`. May be repeated.',
   },
+  'command-line': {
+    commands: ['upgrade'],
+    type: list(text('ARGUMENT')),
+    positional: true,
+    help: 'After --, the command and flags to start the new Usher with. Default: those that the running one was started with.',
+  },
+  always: {
+    commands: ['upgrade'],
+    type: onOff,
+    help: 'Also replace a running Usher of the same version and with the same command line.',
+  },
+  'upgrade-timeout': {
+    commands: ['upgrade'],
+    flag: 'timeout',
+    type: duration('above zero'),
+    default: '60s',
+    help: 'How long the new Usher may take until it serves; after that it is ended, and the running one stays.',
+  },
   'of-route': {
     commands: ['drain', 'undrain', 'weight', 'get'],
     flag: 'route',
@@ -205,14 +223,16 @@ export const control = group('What', node, {
     help: 'Keep running: query every second and print what changed. With -o json or yaml, each change is a document with type (ADDED, MODIFIED, DELETED) and object.',
   },
   'control-socket': {
-    commands: ['run', 'sidecar', 'check', ...orderCommands, ...queryCommands],
+    commands: ['run', 'sidecar', 'check', 'upgrade', ...orderCommands, ...queryCommands],
     type: socketPath,
     env: 'USHER_CONTROL_SOCKET',
     // Else a variable that was set for orders would have another Usher asked than the one given.
     envUnless: 'address',
     defaultText: '$USHER_CONTROL_SOCKET',
     helpFor: {
-      ...Object.fromEntries(orderCommands.map(command => [command, controlSocketHelp])),
+      ...Object.fromEntries(
+        [...orderCommands, 'upgrade'].map(command => [command, controlSocketHelp]),
+      ),
       ...Object.fromEntries(queryCommands.map(command => [command, asked])),
     },
     help: 'Path of a unix socket (mode 0600) on which to accept operator commands: `usher pause`, `usher drain`, `usher get` and others. Without it there is no control socket.',

@@ -32,6 +32,8 @@ export interface ControlDeps {
   readonly relay: () => (Pick<Relay, 'query'> & HandsOver) | undefined
   /** How clients come to it; '' while there is none. */
   readonly capture: () => string
+  /** As of `ServiceManager`; undefined where there is none. */
+  readonly watchdogMs?: number | undefined
   /** Another Usher serves in this one's place, which is to end. */
   readonly replaced: (by: Successor) => void
   readonly around: Surroundings

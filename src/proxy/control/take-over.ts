@@ -8,7 +8,15 @@ export const takeOver: Handler<'take-over'> = async (
 ) => {
   const capture = deps.capture()
   const orders = deps.orders.all()
-  const own = { version: deps.options.version, pid: process.pid, capture, orders }
+  const own = {
+    version: deps.options.version,
+    pid: process.pid,
+    args: process.argv.slice(2),
+    directory: process.cwd(),
+    watchdogMs: deps.watchdogMs ?? null,
+    capture,
+    orders,
+  }
   if (!begin) return { ...own, name: '', token: '', refused: '' }
   const relay = deps.relay()
   const by = { pid, version, connections: 0, staying: {} }
