@@ -126,6 +126,10 @@ export class Moving {
     const { endpoint, backend } = connection
     if (endpoint !== undefined) endpoint.active += 1
     backend.takePlace(endpoint?.places)
+    // Or its dial has come to its end only after the other process has said whom affinity leads where.
+    service.balancer.adoptRemembered([
+      [connection.peer.address, moved.endpoint.key, moved.connectedMs],
+    ])
     this.#count(connection)
     this.#idleLimits.adopted(connection, moved)
     this.#watch(connection)

@@ -1,0 +1,148 @@
+import { bindKey } from '../../relay.ts'
+import type { GivenFlows, MovedAffinity } from '../../hand-over/moved.ts'
+import type { Remembered } from '../../../balance/affinity.ts'
+import type { Part } from './hand-over.ts'
+import type { Group } from './open-sockets.ts'
+import type { Port } from './port.ts'
+import type { WorkerHandle } from './worker-handle.ts'
+
+/** A listener of UDP at one of its addresses. */
+export interface ListeningGroup {
+  readonly port: Port
+  readonly group: Group
+}
+
+/** Flows that a worker gives, or settles, before others have their turn: some milliseconds. */
+const mostFlowsAtOnce = 1000
+
+/** Addresses that go together, if there are so few flows at them. */
+const mostGroups = 64
+const fewFlows = 500
+
+/** In parts that go to another process as one: what one has of flows rests for as long as that takes. */
+export const inBatches = (all: readonly ListeningGroup[]): ListeningGroup[][] => {
+  const batches: ListeningGroup[][] = []
+  let [last, flows]: [ListeningGroup[], number] = [[], Infinity]
+  for (const one of all) {
+    flows += one.port.active
+    if (flows > fewFlows || last.length >= mostGroups) {
+      last = []
+      flows = one.port.active
+      batches.push(last)
+    }
+    last.push(one)
+  }
+  return batches
+}
+
+/** All flows at some addresses: from its turn on an address is out of the loop of its workers, until `settleFlows`. */
+export async function* flowsAt(
+  groups: readonly ListeningGroup[],
+  affinityOf: (port: Port) => AsyncIterable<readonly MovedAffinity[]>,
+): AsyncGenerator<Part> {
+  for (const { port, group } of groups) {
+    for (const socket of group.sockets.keys()) yield* flowsOf(port, group, socket)
+    for await (const affinity of affinityOf(port))
+      yield { told: { kind: 'affinity', affinity }, fds: [] }
+  }
+  const binds = groups.map(({ group }) => bindKey(group.bind))
+  yield { told: { kind: 'flows-given', binds }, fds: [] }
+}
+
+async function* flowsOf(
+  { slot }: Port,
+  { bind, sockets }: Group,
+  socket: number,
+): AsyncGenerator<Part> {
+  const call = { kind: 'give-flows', slot, bind, most: mostFlowsAtOnce } as const
+  for (let isLast = false; !isLast;) {
+    const given = await sockets[socket]?.worker.call(call)
+    // One that has died has none.
+    const { flows, fds, isLast: ends } = (given ?? noFlows) as GivenFlows
+    isLast = ends
+    if (flows.length > 0)
+      yield { told: { kind: 'flows', bind, socket, flows, isLast }, fds }
+  }
+}
+
+const noFlows: GivenFlows = { flows: [], fds: [], isLast: true }
+
+/** They are the other process's with their sockets, or go on here. */
+export const settleFlows = async (
+  groups: readonly ListeningGroup[],
+  isTaken: boolean,
+): Promise<void> => {
+  for (const { port, group } of groups) {
+    const { slot } = port
+    const { bind } = group
+    const call = {
+      kind: 'settle-flows',
+      slot,
+      bind,
+      isTaken,
+      most: mostFlowsAtOnce,
+    } as const
+    const settled = group.sockets.map(async ({ worker }) => {
+      while (((await worker.call(call)) ?? 0) !== 0);
+    })
+    await Promise.all(settled)
+  }
+}
+
+/** Flows of an address that have come from another process, to its workers; how many. */
+export const adoptFlows = async (
+  slot: number,
+  { bind, sockets }: Group,
+  given: readonly (GivenFlows & { readonly socket: number })[],
+  pay: (worker: WorkerHandle, fds: readonly number[]) => void,
+): Promise<number> => {
+  const adopted = sockets.map(async ({ worker }, i) => {
+    const own = given.filter(({ socket }) => socket === i)
+    let count = 0
+    for (const some of own.at(-1)?.isLast ? own : [...own, noFlows]) {
+      pay(worker, some.fds)
+      const call = { kind: 'adopt-flows', slot, bind, given: some } as const
+      count += ((await worker.call(call)) ?? 0) as number
+    }
+    return count
+  })
+  return (await Promise.all(adopted)).reduce((sum, count) => sum + count, 0)
+}
+
+/** Listeners that a worker looks at in a turn, and clients that are told of together. */
+const mostListeners = 16
+const mostClients = 50_000
+
+/** Whom affinity leads where at these ports, as far as it was used within `ms`. */
+export async function* affinityAt(
+  ports: readonly Port[],
+  workers: readonly WorkerHandle[],
+  ms: number,
+): AsyncGenerator<readonly MovedAffinity[]> {
+  const all = ports.filter(({ spec }) => spec.affinityMs > 0)
+  for (let first = 0; first < all.length; first += mostListeners)
+    yield* affinityOf(all.slice(first, first + mostListeners), workers, ms)
+}
+
+async function* affinityOf(
+  ports: readonly Port[],
+  workers: readonly WorkerHandle[],
+  ms: number,
+): AsyncGenerator<readonly MovedAffinity[]> {
+  const call = { kind: 'affinity', slots: ports.map(({ slot }) => slot), ms } as const
+  const answers = await Promise.all(workers.map(worker => worker.call(call)))
+  let [some, count]: [MovedAffinity[], number] = [[], 0]
+  for (const [i, worker] of workers.entries()) {
+    const lists = (answers[i] ?? []) as readonly (readonly Remembered[])[]
+    for (const [j, port] of ports.entries()) {
+      const clients = lists[j] ?? []
+      if (clients.length === 0) continue
+      some.push({ listener: port.spec.id, ...port.placeOf(worker), clients })
+      count += clients.length
+      if (count < mostClients) continue
+      yield some
+      ;[some, count] = [[], 0]
+    }
+  }
+  if (some.length > 0) yield some
+}
