@@ -345,18 +345,18 @@ export class RelayEngine implements Relay, HandsOver {
     flows: readonly GivenPart[],
   ): Promise<number> {
     const groups = this.#sockets.awaitingFlows()
-    const adopted = binds.map(bind => {
+    const give = (worker: WorkerHandle, fds: readonly number[]): void =>
+      this.#sockets.give(worker, fds)
+    const adopted = binds.map(async bind => {
       const group = groups.get(bind)
       const slot = group && this.#sockets.takeFlows(group)
-      const parts = flows.filter(({ moved }) => bindKey(moved.bind) === bind)
-      const own = parts.map(({ moved, fds }) => ({ ...moved, fds }))
+      const own = flows.filter(one => bindKey(one.bind) === bind)
       if (group !== undefined && slot !== undefined)
-        return adoptFlows(slot, group, own, (worker, fds) =>
-          this.#sockets.give(worker, fds),
-        )
+        return adoptFlows(slot, group, own, give)
       // It was let go of meanwhile.
-      for (const fd of own.flatMap(({ fds }) => fds)) this.#calls.close(fd)
-      this.#descriptors.release(own.reduce((sum, { fds }) => sum + fds.length, 0))
+      const fds = own.flatMap(one => one.fds)
+      for (const fd of fds) this.#calls.close(fd)
+      this.#descriptors.release(fds.length)
       return 0
     })
     return (await Promise.all(adopted)).reduce((sum, count) => sum + count, 0)

@@ -1,7 +1,7 @@
 import { bindKey } from '../../relay.ts'
 import type { GivenFlows, MovedAffinity } from '../../hand-over/moved.ts'
 import type { Remembered } from '../../../balance/affinity.ts'
-import type { Part } from './hand-over.ts'
+import type { GivenPart, Part } from './hand-over.ts'
 import type { Group } from './open-sockets.ts'
 import type { Port } from './port.ts'
 import type { WorkerHandle } from './worker-handle.ts'
@@ -38,12 +38,12 @@ export const inBatches = (all: readonly ListeningGroup[]): ListeningGroup[][] =>
 /** All flows at some addresses: from its turn on an address is out of the loop of its workers, until `settleFlows`. */
 export async function* flowsAt(
   groups: readonly ListeningGroup[],
-  affinityOf: (port: Port) => AsyncIterable<readonly MovedAffinity[]>,
+  affinity: (port: Port) => AsyncIterable<readonly MovedAffinity[]>,
 ): AsyncGenerator<Part> {
   for (const { port, group } of groups) {
     for (const socket of group.sockets.keys()) yield* flowsOf(port, group, socket)
-    for await (const affinity of affinityOf(port))
-      yield { told: { kind: 'affinity', affinity }, fds: [] }
+    for await (const some of affinity(port))
+      yield { told: { kind: 'affinity', affinity: some }, fds: [] }
   }
   const binds = groups.map(({ group }) => bindKey(group.bind))
   yield { told: { kind: 'flows-given', binds }, fds: [] }
@@ -93,7 +93,7 @@ export const settleFlows = async (
 export const adoptFlows = async (
   slot: number,
   { bind, sockets }: Group,
-  given: readonly (GivenFlows & { readonly socket: number })[],
+  given: readonly GivenPart[],
   pay: (worker: WorkerHandle, fds: readonly number[]) => void,
 ): Promise<number> => {
   const adopted = sockets.map(async ({ worker }, i) => {

@@ -314,8 +314,7 @@ export interface Taker {
 }
 
 /** Flows that have come, and their descriptors. */
-export interface GivenPart {
-  readonly moved: MovedFlows
+export interface GivenPart extends MovedFlows {
   readonly fds: readonly number[]
 }
 
@@ -466,28 +465,27 @@ class Batch {
   /** Whether there is more to come. */
   take({ value, fds }: Message): boolean {
     const told = value as Told
-    switch (told.kind) {
-      case 'connections':
-        if (this.#pay(fds)) this.#connections.push({ ...told, fds })
-        return false
-      case 'flows':
-        if (this.#pay(fds)) this.#flows.push({ moved: told, fds })
-        return true
-      case 'affinity':
-        this.#taker.adoptAffinity(told.affinity)
-        return true
-      case 'flows-given': {
-        this.#binds = told.binds
-        const awaiting = new Set(this.#taker.awaitingFlows())
-        if (!told.binds.every(bind => awaiting.has(bind))) this.refused ||= notServed
-        return false
-      }
-      case 'abort':
-        this.isAborted = true
-        return false
-      default:
-        throw unexpected(told)
+    if (told.kind === 'connections') {
+      if (this.#pay(fds)) this.#connections.push({ ...told, fds })
+      return false
     }
+    if (told.kind === 'flows') {
+      if (this.#pay(fds)) this.#flows.push({ ...told, fds })
+      return true
+    }
+    if (told.kind === 'affinity') {
+      this.#taker.adoptAffinity(told.affinity)
+      return true
+    }
+    if (told.kind === 'flows-given') {
+      this.#binds = told.binds
+      const awaiting = new Set(this.#taker.awaitingFlows())
+      if (!told.binds.every(bind => awaiting.has(bind))) this.refused ||= notServed
+      return false
+    }
+    if (told.kind !== 'abort') throw unexpected(told)
+    this.isAborted = true
+    return false
   }
 
   /** It is not to be kept. */
