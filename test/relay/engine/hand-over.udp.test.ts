@@ -214,8 +214,10 @@ t.test('flows pass to the next relay', { skip: linuxRelaySkip() }, async t => {
     t.match((await takeOver(before, after, listeners)).handed, { flows: 3, staying: {} })
     await before.relay.drain(0)
     for (let i = 9; i < 18; i += 1) seen.push(await placeOf(client))
-    // Each worker begins its round where it likes: after the turn of the current one any order is right.
     t.equal(seen[9], seen[8], 'the endpoint has what is left of its turn')
+    // Where the next round begins is the worker's own choice.
+    for (const i of [10, 12, 14, 16]) t.equal(seen[i], seen[i + 1], 'and no more')
+    t.not(seen[12], seen[10])
     t.equal(new Set(seen).size, 3, 'by the same flows')
     t.equal(after.stats().counters.accepted, 3)
     const counts = backends.map(({ received }) => received.length)
@@ -397,12 +399,11 @@ t.test('affinity passes to the next relay', { skip: linuxRelaySkip() }, async t 
       now = next
     }
     const gone = backends[0]?.endpoint.key
-    const left = listeners.map(one => ({
-      ...one,
-      endpoints: one.endpoints.filter(({ key }) => key !== gone),
-    }))
+    const left = backends.map(one => one.endpoint).filter(({ key }) => key !== gone)
     const last = fixture(t)
-    await takeOver(now, last, left)
+    await takeOver(now, last, [
+      listenerSpec({ binds: [bind], endpoints: left, affinityMs }),
+    ])
     for (const [i, from] of addresses.entries()) {
       const place = await whereIs(from)
       if (places[i] === 'a')
