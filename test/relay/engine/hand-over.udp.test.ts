@@ -39,7 +39,7 @@ const takeOver = async (
 ): Promise<{ readonly handed: HandedOver; readonly taken: TakenOver | undefined }> => {
   const place = await before.relay.handOver()
   const over = before.relay.handedOver()
-  const refused = await after.relay.takeOver(place)
+  const { refused } = await after.relay.takeOver(place)
   if (refused !== '') throw new Error(refused)
   await after.relay.apply(listeners)
   const taken = await after.relay.finishTakeOver()
