@@ -88,7 +88,7 @@ export class Affinity {
   adopt(clients: readonly Remembered[], now: number): void {
     const news = clients.filter(([client, , idleMs]) => {
       const known = this.#entries.get(client)
-      return known === undefined || known.lastUsed < now - idleMs
+      return idleMs < this.timeoutMs && (known?.lastUsed ?? -Infinity) < now - idleMs
     })
     if (news.length === 0) return
     for (const [client, endpoint, idleMs] of news) {
