@@ -51,7 +51,7 @@ import {
   affinityAt,
   flowsAt,
   inBatches,
-  type ListeningGroup,
+  type GivenPort,
   settleFlows,
 } from './main/giving.ts'
 import {
@@ -283,21 +283,24 @@ export class RelayEngine implements Relay, HandsOver {
   ): AsyncGenerator<Given> {
     const { workers } = this.#pool
     const ports = this.#ports.ofUdp()
-    const groups = ports.flatMap(port => port.groups.map(group => ({ port, group })))
-    const wanted = groups.filter(({ group }) => binds.has(bindKey(group.bind)))
-    for (const some of inBatches(wanted)) {
+    const given = ports.flatMap(port => {
+      const groups = port.groups.filter(({ bind }) => binds.has(bindKey(bind)))
+      return groups.length === 0 ? [] : [{ port, groups }]
+    })
+    for (const some of inBatches(given)) {
       yield {
+        size: some.reduce((sum, { port }) => sum + port.active, 0),
         parts: flowsAt(some, port => affinityAt([port], workers, affinityMs())),
         settle: isTaken => this.#settleFlows(some, isTaken),
       }
     }
   }
 
-  async #settleFlows(some: readonly ListeningGroup[], isTaken: boolean): Promise<void> {
+  async #settleFlows(some: readonly GivenPort[], isTaken: boolean): Promise<void> {
     await settleFlows(some, isTaken)
     if (!isTaken) return
-    for (const { port, group } of some) {
-      this.#sockets.gave(group)
+    for (const { port, groups } of some) {
+      for (const group of groups) this.#sockets.gave(group)
       if (!port.groups.some(one => this.#sockets.has(one)))
         port.stopListening('handed over')
     }

@@ -329,23 +329,26 @@ t.test('flows stay', { skip: linuxRelaySkip() }, async t => {
     await isAsBefore(t)
   })
 
-  t.test('when a process is killed that has not said that it keeps them', async t => {
-    const { before, isAsBefore } = await set(t)
-    const { name, token } = await before.relay.handOver()
-    const over = before.relay.handedOver()
-    const program = fileURLToPath(new URL('hand-over-child.ts', import.meta.url))
-    const child = spawn(process.execPath, [typescript, program, name, token], {
-      stdio: ['ignore', 'inherit', 'inherit'],
+  for (const role of ['killed', 'unwilling'])
+    t.test(`when a process that has them is ${role}`, async t => {
+      const { before, isAsBefore } = await set(t)
+      const { name, token } = await before.relay.handOver()
+      const over = before.relay.handedOver()
+      const program = fileURLToPath(new URL('hand-over-child.ts', import.meta.url))
+      const child = spawn(process.execPath, [typescript, program, role, name, token], {
+        stdio: ['ignore', 'inherit', 'inherit'],
+      })
+      t.teardown(() => child.kill('SIGKILL'))
+      const [code, signal] = (await once(child, 'exit')) as [unknown, string]
+      t.equal(signal ?? code, role === 'killed' ? 'SIGKILL' : 0)
+      const { flows, staying } = await over
+      t.equal(flows, 0)
+      t.strictSame(Object.values(staying), [100])
+      t.match(Object.keys(staying), [
+        role === 'killed' ? /^UDP flows: .*ended/ : 'UDP flows: no wish to',
+      ])
+      await isAsBefore(t)
     })
-    t.teardown(() => child.kill('SIGKILL'))
-    const [, signal] = (await once(child, 'exit')) as [unknown, string]
-    t.equal(signal, 'SIGKILL')
-    const { flows, staying } = await over
-    t.equal(flows, 0)
-    t.strictSame(Object.values(staying), [100])
-    t.match(Object.keys(staying), [/^UDP flows: .*ended/])
-    await isAsBefore(t)
-  })
   t.end()
 })
 

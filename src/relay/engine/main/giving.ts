@@ -6,10 +6,10 @@ import type { Group } from './open-sockets.ts'
 import type { Port } from './port.ts'
 import type { WorkerHandle } from './worker-handle.ts'
 
-/** A listener of UDP at one of its addresses. */
-export interface ListeningGroup {
+/** A listener of UDP, and those of its addresses that another process is to have. */
+export interface GivenPort {
   readonly port: Port
-  readonly group: Group
+  readonly groups: readonly Group[]
 }
 
 /** Flows that a worker gives, or settles, before others have their turn: some milliseconds. */
@@ -19,15 +19,19 @@ const mostFlowsAtOnce = 1000
 const mostGroups = 64
 const fewFlows = 500
 
-/** In parts that go to another process as one: what one has of flows rests for as long as that takes. */
-export const inBatches = (all: readonly ListeningGroup[]): ListeningGroup[][] => {
-  const batches: ListeningGroup[][] = []
-  let [last, flows]: [ListeningGroup[], number] = [[], Infinity]
+/**
+ * Whose flows go to another process as one: they rest for as long as that takes, some 20 us for each. A
+ * listener is not taken apart, as its flows and its affinity are known as a whole.
+ */
+export const inBatches = (all: readonly GivenPort[]): GivenPort[][] => {
+  const batches: GivenPort[][] = []
+  let [last, flows, groups]: [GivenPort[], number, number] = [[], Infinity, 0]
   for (const one of all) {
-    flows += one.port.active
-    if (flows > fewFlows || last.length >= mostGroups) {
-      last = []
-      flows = one.port.active
+    const { active } = one.port
+    flows += active
+    groups += one.groups.length
+    if (flows > fewFlows || groups > mostGroups) {
+      ;[last, flows, groups] = [[], active, one.groups.length]
       batches.push(last)
     }
     last.push(one)
@@ -35,17 +39,18 @@ export const inBatches = (all: readonly ListeningGroup[]): ListeningGroup[][] =>
   return batches
 }
 
-/** All flows at some addresses: from its turn on an address is out of the loop of its workers, until `settleFlows`. */
+/** All flows of some listeners: from its turn on an address is out of the loop of its workers, until `settleFlows`. */
 export async function* flowsAt(
-  groups: readonly ListeningGroup[],
+  ports: readonly GivenPort[],
   affinity: (port: Port) => AsyncIterable<readonly MovedAffinity[]>,
 ): AsyncGenerator<Part> {
-  for (const { port, group } of groups) {
-    for (const socket of group.sockets.keys()) yield* flowsOf(port, group, socket)
+  for (const { port, groups } of ports) {
+    for (const group of groups)
+      for (const socket of group.sockets.keys()) yield* flowsOf(port, group, socket)
     for await (const some of affinity(port))
       yield { told: { kind: 'affinity', affinity: some }, fds: [] }
   }
-  const binds = groups.map(({ group }) => bindKey(group.bind))
+  const binds = ports.flatMap(({ groups }) => groups.map(({ bind }) => bindKey(bind)))
   yield { told: { kind: 'flows-given', binds }, fds: [] }
 }
 
@@ -69,24 +74,17 @@ const noFlows: GivenFlows = { flows: [], fds: [], isLast: true }
 
 /** They are the other process's with their sockets, or go on here. */
 export const settleFlows = async (
-  groups: readonly ListeningGroup[],
+  ports: readonly GivenPort[],
   isTaken: boolean,
 ): Promise<void> => {
-  for (const { port, group } of groups) {
-    const { slot } = port
-    const { bind } = group
-    const call = {
-      kind: 'settle-flows',
-      slot,
-      bind,
-      isTaken,
-      most: mostFlowsAtOnce,
-    } as const
-    const settled = group.sockets.map(async ({ worker }) => {
-      while (((await worker.call(call)) ?? 0) !== 0);
-    })
-    await Promise.all(settled)
-  }
+  for (const { port, groups } of ports)
+    for (const { bind, sockets } of groups) {
+      const at = { slot: port.slot, bind, isTaken, most: mostFlowsAtOnce }
+      const settled = sockets.map(async ({ worker }) => {
+        while (((await worker.call({ kind: 'settle-flows', ...at })) ?? 0) !== 0);
+      })
+      await Promise.all(settled)
+    }
 }
 
 /** Flows of an address that have come from another process, to its workers; how many. */

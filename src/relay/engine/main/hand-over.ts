@@ -23,7 +23,7 @@ import type { HandedSockets } from './open-sockets.ts'
  *                       old: stopped      from here on the new one accepts
  *                       old: connections  some are out of the old one's loop ...
  *   new: kept           old: commit       ... and the new one's; else: abort, and they go on
- *                       old: flows        the same, for all flows of an address of UDP and the address itself:
+ *                       old: flows        the same, for all flows of a listener of UDP and its addresses:
  *                       old: affinity     some at a time, then its affinity,
  *                       old: flows-given  and that these were all
  *   new: kept           old: commit
@@ -81,6 +81,8 @@ type Asked =
       readonly listeners: readonly string[]
       /** Of UDP: keys of the binds whose flows it takes. */
       readonly binds: readonly string[]
+      /** Descriptors that it may have beside what it listens on. */
+      readonly room: number
     }
   | { readonly kind: 'kept' }
   | { readonly kind: 'not-kept'; readonly reason: string }
@@ -116,7 +118,7 @@ export interface Giver {
   give(mostFds: number): AsyncIterable<Given>
   /** Why connections stay. */
   staying(): Promise<Staying>
-  /** All flows at some addresses of `binds`, and so on; `affinityMs`: how old changes of affinity are to be told. */
+  /** All flows of some listeners at `binds`, and so on; `affinityMs`: how old changes of affinity are to be told. */
   giveFlows(binds: ReadonlySet<string>, affinityMs: () => number): AsyncIterable<Given>
   /** UDP flows that are here. */
   readonly flows: number
@@ -132,6 +134,8 @@ export interface Part {
 }
 
 export interface Given {
+  /** Of flows: how many there are. */
+  readonly size?: number
   readonly parts: Iterable<Part> | AsyncIterable<Part>
   settle(isTaken: boolean): Promise<void>
 }
@@ -171,9 +175,10 @@ export const handOver = async (
   } catch {
     // It may have ended: what is to be given finds that, too, and says so.
   }
-  const { connections, stopped } = await giveConnections(channel, giver, clock)
+  const { connections, stopped, fds: gone } = await giveConnections(channel, giver, clock)
+  const room = ready.room - gone
   const udp = giver.giveFlows(new Set(ready.binds), affinityMs)
-  const { flows, staying: stayingFlows } = await giveFlows(channel, giver, udp)
+  const { flows, staying: stayingFlows } = await giveFlows(channel, giver, udp, room)
   const why = stopped === '' ? await giver.staying() : { [stopped]: await left(giver) }
   const staying = { ...why, ...stayingFlows }
   // Who it is for may have ended: then it has no figures to keep.
@@ -198,20 +203,25 @@ const giveConnections = async (
   channel: Channel,
   giver: Giver,
   clock: Clock,
-): Promise<{ readonly connections: number; readonly stopped: string }> => {
+): Promise<{
+  readonly connections: number
+  readonly fds: number
+  readonly stopped: string
+}> => {
   const until = clock.now() + settleMs
-  let connections = 0
+  let [connections, fds] = [0, 0]
   for (;;) {
     let given = 0
     for await (const some of giver.give(mostFdsAtOnce)) {
-      const { count, refused } = await giveSome(channel, some)
-      if (refused !== '') return { connections, stopped: refused }
+      const { count, refused, fds: own } = await giveSome(channel, some)
+      if (refused !== '') return { connections, fds, stopped: refused }
       given += count
+      fds += own
     }
     connections += given
     if (given > 0) continue
     if (clock.now() >= until || (await left(giver)) === 0)
-      return { connections, stopped: '' }
+      return { connections, fds, stopped: '' }
     await new Promise<void>(resolve => clock.setTimeout(resolve, againMs))
   }
 }
@@ -219,17 +229,24 @@ const giveConnections = async (
 /** Why flows stay, whose number is told. */
 const flowsStay = (why: string): string => `UDP flows: ${why}`
 const notServed = 'not served by the new process'
+const tooFew = 'the new process has too few file descriptors'
 
-/** Address by address. One that the other process does not take is served here on. */
+/** Listener by listener. One that the other process does not take is served here on. */
 const giveFlows = async (
   channel: Channel,
   giver: Giver,
   all: AsyncIterable<Given>,
+  mostFds: number,
 ): Promise<{ readonly flows: number; readonly staying: Staying }> => {
   const staying: Record<string, number> = {}
   let [flows, refusedFlows, ended] = [0, 0, '']
   for await (const some of all) {
-    const { count, refused, isOver } = await giveSome(channel, some)
+    const { size = 0 } = some
+    // What does not fit is lost on its way, and the channel with it: it is not sent.
+    const fits = flows + size <= mostFds
+    const { count, refused, isOver } = fits
+      ? await giveSome(channel, some)
+      : { count: size, refused: tooFew, isOver: false }
     if (isOver) {
       ended = refused
       break
@@ -249,6 +266,7 @@ const giveFlows = async (
 interface GivingResult {
   /** Connections or flows. */
   readonly count: number
+  readonly fds: number
   /** '' when the other process has them; else why they go on here. */
   readonly refused: string
   /** The other process does not answer any more. */
@@ -256,10 +274,11 @@ interface GivingResult {
 }
 
 const giveSome = async (channel: Channel, given: Given): Promise<GivingResult> => {
-  let [count, refused, isTaken, isOver] = [0, '', false, false]
+  let [count, fds, refused, isTaken, isOver] = [0, 0, '', false, false]
   try {
-    for await (const { told, fds } of given.parts) {
-      await tell(channel, told, fds)
+    for await (const { told, fds: own } of given.parts) {
+      await tell(channel, told, own)
+      fds += own.length
       if (told.kind === 'connections') count += told.connections.length
       else if (told.kind === 'flows') count += told.flows.length
     }
@@ -276,7 +295,7 @@ const giveSome = async (channel: Channel, given: Given): Promise<GivingResult> =
   } finally {
     await given.settle(isTaken)
   }
-  return { count, refused, isOver }
+  return { count, fds, refused, isOver }
 }
 
 const whyNot = (asked: Asked, workers: number, sockets: number): string => {
@@ -375,7 +394,8 @@ export class TakeOver {
     let [lost, hasEnded] = ['', false]
     try {
       const binds = taker.awaitingFlows()
-      await tell(this.#channel, { kind: 'ready', listeners, binds })
+      const room = taker.room()
+      await tell(this.#channel, { kind: 'ready', listeners, binds, room })
       await this.#untilStopped()
       taker.serve()
       staying = await this.#takeAll()
@@ -502,8 +522,7 @@ class Batch {
   }
 
   #pay(fds: readonly number[]): boolean {
-    if (this.refused === '' && !this.#taker.takeRoom(fds.length))
-      this.refused = 'the new process has too few file descriptors'
+    if (this.refused === '' && !this.#taker.takeRoom(fds.length)) this.refused = tooFew
     if (this.refused === '') this.#fds.push(...fds)
     else this.#taker.close(fds)
     return this.refused === ''
