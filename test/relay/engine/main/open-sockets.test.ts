@@ -2,7 +2,11 @@ import { closeSync, fstatSync, openSync } from 'node:fs'
 import t from 'tap'
 import { loadSyscalls } from '../../../../src/ffi/syscalls.ts'
 import { ListeningBudget } from '../../../../src/relay/engine/main/listening-budget.ts'
-import { type Holder, OpenSockets, socketKey } from '../../../../src/relay/engine/main/open-sockets.ts'
+import {
+  type Holder,
+  OpenSockets,
+  socketKey,
+} from '../../../../src/relay/engine/main/open-sockets.ts'
 import type { WorkerHandle } from '../../../../src/relay/engine/main/worker-handle.ts'
 import {
   Descriptors,
