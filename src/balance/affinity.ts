@@ -1,5 +1,8 @@
 import { type Linked, LinkedSet } from '../util/linked-set.ts'
 
+/** A client, the key of its endpoint, and for how many milliseconds that was not used. */
+export type Remembered = readonly [client: string, endpoint: string, idleMs: number]
+
 class Entry implements Linked<Entry> {
   readonly client: string
   endpoint: string
@@ -70,6 +73,38 @@ export class Affinity {
     if (this.#entries.size > this.#capacity && oldest !== undefined) this.#drop(oldest)
   }
 
+  /** Those used within `ms`, from least to most recently used. */
+  usedWithin(ms: number, now: number): Remembered[] {
+    const used: Remembered[] = []
+    for (const one of this.#byUse) {
+      const idleMs = now - one.lastUsed
+      if (idleMs <= ms && !this.#isExpired(one, now))
+        used.push([one.client, one.endpoint, idleMs])
+    }
+    return used
+  }
+
+  /** What another one has remembered, but for those known to have been used since. O(entries). */
+  adopt(clients: readonly Remembered[], now: number): void {
+    const news = clients.filter(([client, , idleMs]) => {
+      const known = this.#entries.get(client)
+      return idleMs < this.timeoutMs && (known?.lastUsed ?? -Infinity) < now - idleMs
+    })
+    if (news.length === 0) return
+    for (const [client, endpoint, idleMs] of news) {
+      const entry = this.#entries.get(client) ?? new Entry(client, endpoint, now)
+      entry.endpoint = endpoint
+      entry.lastUsed = now - idleMs
+      this.#entries.set(client, entry)
+      if (!this.#byUse.has(entry)) this.#byUse.add(entry)
+    }
+    this.#sort()
+    for (const oldest of this.#byUse) {
+      if (this.#entries.size <= this.#capacity) return
+      this.#drop(oldest)
+    }
+  }
+
   /** Drops the entries whose endpoint is not one of `endpoints`. O(entries). */
   retain(endpoints: { has(key: string): boolean }): void {
     for (const entry of this.#entries.values()) {
@@ -82,6 +117,14 @@ export class Affinity {
     for (const oldest of this.#byUse) {
       if (!this.#isExpired(oldest, now)) return
       this.#drop(oldest)
+    }
+  }
+
+  #sort(): void {
+    const all = [...this.#byUse].toSorted((one, other) => one.lastUsed - other.lastUsed)
+    for (const entry of all) {
+      this.#byUse.delete(entry)
+      this.#byUse.add(entry)
     }
   }
 

@@ -1,6 +1,6 @@
 import { type BalanceBy, balancePolicies } from '../model/balance-policies.ts'
 import type { Clock } from '../util/clock.ts'
-import { Affinity } from './affinity.ts'
+import { Affinity, type Remembered } from './affinity.ts'
 import type { Cell } from './cell.ts'
 import { afterAnswer, type Doubts, isInDoubt, noDoubts } from './doubts.ts'
 import {
@@ -298,6 +298,17 @@ export class Balancer<E extends Balanced> {
   connected(client: string, endpoint: E): void {
     if (this.#affinity === undefined || !this.has(endpoint.key)) return
     this.#affinity.remember(client, endpoint.key, this.#clock.now())
+  }
+
+  /** Whom affinity leads where, as far as it was used within `ms`. */
+  remembered(ms: number): readonly Remembered[] {
+    return this.#affinity?.usedWithin(ms, this.#clock.now()) ?? []
+  }
+
+  /** What another one has remembered, as far as it is newer. */
+  adoptRemembered(clients: readonly Remembered[]): void {
+    const listed = clients.filter(([, endpoint]) => this.has(endpoint))
+    this.#affinity?.adopt(listed, this.#clock.now())
   }
 
   /** Frees expired affinity; call it now and then. */

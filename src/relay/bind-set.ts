@@ -84,6 +84,19 @@ export class BindSet {
     await Promise.all(due.map(kept => this.#keep(kept)))
   }
 
+  /** What is open there is closed, and it is opened again; tried again as any other. */
+  reopen(bind: Bind): void {
+    const key = bindKey(bind)
+    const before = this.#kept.get(key)
+    if (before?.listening === undefined) return
+    before.abort.abort(unwanted)
+    before.listening.close()
+    const kept = this.#turned(bind, undefined, before.idle)
+    this.#kept.set(key, kept)
+    this.#states = undefined
+    void this.#keep(kept)
+  }
+
   /** The same list until one of them changes. */
   states(): readonly BindState[] {
     return (this.#states ??= this.#statesNow())

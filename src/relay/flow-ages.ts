@@ -75,6 +75,14 @@ export class FlowAges<F extends Ageing> {
     this.#listOf(flow).push(this.#placeOf(flow))
   }
 
+  /** Puts them in order again after some were pushed that are not the youngest; `age` goes up with use. */
+  sort(age: (flow: F) => number): void {
+    for (const list of [this.#unanswered, this.#answered]) {
+      const places = [...list].toSorted((one, other) => age(one.item) - age(other.item))
+      for (const place of places) list.push(place)
+    }
+  }
+
   /** To be called before a flow's `answered` changes, and `push` after it. */
   remove(flow: F): void {
     this.#listOf(flow).delete(this.#placeOf(flow))

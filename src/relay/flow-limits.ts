@@ -50,14 +50,19 @@ export class FlowLimits<F extends LimitedFlow<F>> {
     return this.#ages.size >= this.#limits.udpMaxFlows
   }
 
+  /** How many are more than there may be. */
+  get excess(): number {
+    return this.#ages.size - this.#limits.udpMaxFlows
+  }
+
   get mostDispensable(): F | undefined {
     return this.#ages.mostDispensable
   }
 
-  add(flow: F, listener: ListenerFlows<F>): void {
+  add(flow: F, listener: ListenerFlows<F>, idleMs: number): void {
     this.#listeners.add(listener)
     if (this.#timer === undefined) this.#schedule(tickMs)
-    flow.touchedAt = this.#now
+    flow.touchedAt = this.#now - idleMs
     this.#ages.push(flow)
   }
 
@@ -132,9 +137,24 @@ export class ListenerFlows<F extends LimitedFlow<F>> {
     return this.#all.isFull ? this.#all.mostDispensable : undefined
   }
 
-  add(flow: F): void {
-    this.#all.add(flow, this)
+  /** New, or idle for `idleMs`: then `sort` is to be called when all such are there. */
+  add(flow: F, idleMs = 0): void {
+    this.#all.add(flow, this, idleMs)
     this.ages.push(flow)
+  }
+
+  /** How long it has been idle. */
+  idleMsOf({ touchedAt }: F): number {
+    return this.#all.now - touchedAt
+  }
+
+  /** In the order of their ages again; as many end as are too many. */
+  sort(): void {
+    this.ages.sort(({ touchedAt }) => touchedAt)
+    for (let more = this.size - this.#most; more > 0; more -= 1)
+      this.ages.mostDispensable?.close()
+    for (let more = this.#all.excess; more > 0; more -= 1)
+      this.#all.mostDispensable?.close()
   }
 
   /** It has had a datagram. */

@@ -80,6 +80,8 @@ export abstract class ListenerEndpoints<B extends Backend> {
   #allFailedReportedAt = -Infinity
   /** Of `RelayListener.staying` those that were listed before. */
   #staying: ReadonlyMap<string, B> = none
+  /** All of them. */
+  #mayStay: readonly string[] = []
   /** Those that are listed and get no new connections. */
   #drained: ReadonlyMap<string, B> = none
   /** Keys of endpoints whose flows are to end, too. */
@@ -99,6 +101,16 @@ export abstract class ListenerEndpoints<B extends Backend> {
     this.balancer = new Balancer(clock, random)
     this.fronts = new Fronts(this.balancer, nodeClients)
     this.capacity = new EndpointCapacity(this.balancer, queues)
+  }
+
+  /** That of a flow which another process had: where `mayKeep` does not hold, the flow is to go elsewhere. */
+  backendOfAdopted(endpoint: RelayEndpoint, make: (endpoint: RelayEndpoint) => B): B {
+    const known = this.#known(endpoint.key)
+    if (known !== undefined) return known
+    const made = make(endpoint)
+    if (this.#mayStay.includes(endpoint.key))
+      this.#staying = new Map([...this.#staying, [endpoint.key, made]])
+    return made
   }
 
   /** Whether a flow that goes there may stay: by object, for one that left is not back. */
@@ -296,6 +308,7 @@ export abstract class ListenerEndpoints<B extends Backend> {
       return backend
     })
     this.#staying = this.#stayingOf(spec)
+    this.#mayStay = spec.staying ?? []
     const { by, slowStartMs } = spec.balance ?? {}
     this.balancer.setBalance(by, slowStartMs)
     this.balancer.setEndpoints(this.#takeDrained(spec, backends))

@@ -250,7 +250,9 @@ export interface HandedOver {
   /** Why it has got nothing; '' when it serves in this one's place. */
   readonly refused: string
   readonly connections: number
-  /** How many connections have stayed here, to be drained, by why. */
+  /** Of UDP. */
+  readonly flows: number
+  /** How many connections and flows have stayed here, to be drained, by why. */
   readonly staying: Readonly<Record<string, number>>
 }
 
@@ -260,6 +262,7 @@ export interface TakenOver {
   /** From when all was listened on until all was here. */
   readonly ms: number
   readonly connections: number
+  readonly flows: number
   /** As of `HandedOver`. */
   readonly staying: Readonly<Record<string, number>>
   /** Why not all has come that should have; '' when it has. */

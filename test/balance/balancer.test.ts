@@ -166,6 +166,38 @@ t.test('affinity', async t => {
     t.equal(affinity.lookup('looked at', 150), undefined)
   })
 
+  t.test('what another one remembers is as old here, and in its place', async t => {
+    const other = new Affinity(100)
+    const clients = ['expired', 'old', 'known', 'young'] as const
+    for (const [i, client] of clients.entries()) other.remember(client, 'a', i * 30)
+    const all = other.usedWithin(Infinity, 110)
+    t.strictSame(all, [
+      ['old', 'a', 80],
+      ['known', 'a', 50],
+      ['young', 'a', 20],
+    ])
+    t.strictSame(other.usedWithin(50, 110), all.slice(1))
+    const affinity = new Affinity(100, 3)
+    affinity.remember('known', 'b', 1000)
+    affinity.remember('own', 'b', 1020)
+    affinity.adopt(all, 1050)
+    t.strictSame(
+      affinity.usedWithin(Infinity, 1060),
+      [
+        ['known', 'b', 60],
+        ['own', 'b', 40],
+        ['young', 'a', 30],
+      ],
+      'newest first to stay: by use, not by when it was told',
+    )
+    t.equal(affinity.lookup('young', 1129), 'a')
+    t.equal(affinity.lookup('young', 1130), undefined)
+    affinity.adopt([['own', 'a', 100]], 1060)
+    t.equal(affinity.lookup('own', 1060), 'b')
+    affinity.sweep(1121)
+    t.equal(affinity.size, 1, 'from the oldest on')
+  })
+
   t.test('a changed timeout counts at once', async t => {
     const affinity = new Affinity(100)
     affinity.remember('client', 'a', 0)

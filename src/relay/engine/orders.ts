@@ -4,7 +4,8 @@ import type { Query } from '../queries.ts'
 import type { Bind, RelayListener } from '../relay.ts'
 import type { CommonOrder, CommonReport, CommonSetup } from '../remote/messages.ts'
 import type { DescriptorsMemory } from './shared/descriptors.ts'
-import type { GivenConnections } from '../hand-over/moved.ts'
+import type { Remembered } from '../../balance/affinity.ts'
+import type { GivenConnections, GivenFlows } from '../hand-over/moved.ts'
 
 /** What a worker is started with (`workerData`). */
 export interface WorkerSetup extends CommonSetup {
@@ -54,6 +55,8 @@ export type Order =
       readonly slot: number
       readonly bind: Bind
       readonly fd: number
+      /** Once `adopt-flows` has brought the last of its flows. */
+      readonly awaitsFlows?: boolean
     }
   /** Stop serving it and close it. */
   | { readonly kind: 'close'; readonly slot: number; readonly bind: Bind }
@@ -69,6 +72,18 @@ export type Order =
     }
   /** Affinity that has expired may be forgotten. */
   | { readonly kind: 'sweep' }
+  /** Where affinity leads clients of a listener, as another process has it. */
+  | {
+      readonly kind: 'affinity'
+      readonly slot: number
+      readonly clients: readonly Remembered[]
+    }
+
+/** A listener's socket at an address. */
+interface ListeningAt {
+  readonly slot: number
+  readonly bind: Bind
+}
 
 export type WorkerCall =
   /** Answered when all orders before have been carried out, by open flows, too. */
@@ -80,8 +95,8 @@ export type WorkerCall =
   /** Reset every connection, end every flow; answered with the number of connections. */
   | { readonly kind: 'kill' }
   /**
-   * Another process is about to serve these listeners: accept no more, and close what listens without a
-   * word to who waits there.
+   * Another process is about to serve these listeners: accept no more, and close what listens for TCP
+   * without a word to who waits there. UDP is served until its flows are given.
    */
   | { readonly kind: 'hand-over'; readonly listeners: readonly string[] }
   /** Answered with some of the connections to go, `GivenConnections`; nothing is done with them until `settle`. */
@@ -91,6 +106,18 @@ export type WorkerCall =
   | { readonly kind: 'staying' }
   /** These have come from another process, and their descriptors are this worker's; answered with their number. */
   | { readonly kind: 'adopt'; readonly given: GivenConnections }
+  /** Answered with some flows of an address, `GivenFlows`; the first call takes it out of the loop, until `settle-flows`. */
+  | ({ readonly kind: 'give-flows'; readonly most: number } & ListeningAt)
+  /** `most` flows at a time; answered with how many are left to be settled. */
+  | ({
+      readonly kind: 'settle-flows'
+      readonly isTaken: boolean
+      readonly most: number
+    } & ListeningAt)
+  /** These have come from another process; answered with their number. */
+  | ({ readonly kind: 'adopt-flows'; readonly given: GivenFlows } & ListeningAt)
+  /** Where affinity leads clients of these listeners that was used within `ms`: for each one a list. */
+  | { readonly kind: 'affinity'; readonly slots: readonly number[]; readonly ms: number }
   /** As of the contract, of the connections of this thread. */
   | Query
 

@@ -28,6 +28,7 @@ import type {
   TakenOver,
   Bind,
 } from '../relay.ts'
+import { bindKey } from '../relay.ts'
 import { ReceivedLines } from '../access-log/access-lines.ts'
 import type { NewsObserver } from '../remote/news-reader.ts'
 import type { RemoteEnding } from '../remote/remote.ts'
@@ -46,13 +47,22 @@ import type { SocketLayer } from './socket-layer.ts'
 import type { Syscalls } from '../../ffi/syscalls.ts'
 import { type Door, knock, openDoor } from '../hand-over/channel.ts'
 import {
+  adoptFlows,
+  affinityAt,
+  flowsAt,
+  inBatches,
+  type GivenPort,
+  settleFlows,
+} from './main/giving.ts'
+import {
   type Given,
+  type GivenPart,
   type Giver,
   handOver,
   TakeOver,
   type Taker,
 } from './main/hand-over.ts'
-import type { GivenConnections, Staying } from '../hand-over/moved.ts'
+import type { GivenConnections, MovedAffinity, Staying } from '../hand-over/moved.ts'
 
 export interface RelayEngineDeps {
   /** Of the main thread; workers have their own. */
@@ -239,6 +249,7 @@ export class RelayEngine implements Relay, HandsOver {
 
   #giver(): Giver {
     const pool = this.#pool
+    const udpPorts = (): readonly Port[] => this.#ports.ofUdp()
     return {
       workers: pool.workers.length,
       sockets: () => this.#sockets.all(),
@@ -255,10 +266,43 @@ export class RelayEngine implements Relay, HandsOver {
         await forEachYielding(this.#ports.values(), port => {
           if (port.protocol === 'TCP') port.stopListening('handed over')
         })
-        this.#idle = pool.stopAccepting()
       },
+      affinity: ms => affinityAt([...this.#ports.values()], pool.workers, ms),
       give: mostFds => pool.give(mostFds),
       staying: () => pool.staying(),
+      giveFlows: (binds, affinityMs) => this.#giveFlows(binds, affinityMs),
+      get flows() {
+        return udpPorts().reduce((sum, { active }) => sum + active, 0)
+      },
+    }
+  }
+
+  async *#giveFlows(
+    binds: ReadonlySet<string>,
+    affinityMs: () => number,
+  ): AsyncGenerator<Given> {
+    const { workers } = this.#pool
+    const ports = this.#ports.ofUdp()
+    const given = ports.flatMap(port => {
+      const groups = port.groups.filter(({ bind }) => binds.has(bindKey(bind)))
+      return groups.length === 0 ? [] : [{ port, groups }]
+    })
+    for (const some of inBatches(given)) {
+      yield {
+        size: some.reduce((sum, { port }) => sum + port.active, 0),
+        parts: flowsAt(some, port => affinityAt([port], workers, affinityMs())),
+        settle: isTaken => this.#settleFlows(some, isTaken),
+      }
+    }
+  }
+
+  async #settleFlows(some: readonly GivenPort[], isTaken: boolean): Promise<void> {
+    await settleFlows(some, isTaken)
+    if (!isTaken) return
+    for (const { port, groups } of some) {
+      for (const group of groups) this.#sockets.gave(group)
+      if (!port.groups.some(one => this.#sockets.has(one)))
+        port.stopListening('handed over')
     }
   }
 
@@ -272,7 +316,9 @@ export class RelayEngine implements Relay, HandsOver {
       counted: counted => {
         for (const one of counted) this.#ports.get(one.listener)?.takeOver(one)
       },
+      adoptAffinity: affinity => this.#adoptAffinity(affinity),
       serve: () => this.#sockets.serve(),
+      awaitingFlows: () => [...this.#sockets.awaitingFlows().keys()],
       takeRoom: count => this.#descriptors.take(count),
       freeRoom: count => this.#descriptors.release(count),
       close: fds => {
@@ -283,7 +329,40 @@ export class RelayEngine implements Relay, HandsOver {
         const worker = workers[turns % workers.length]
         return worker === undefined ? Promise.resolve(0) : this.#adopt(worker, given)
       },
+      adoptFlows: (binds, flows) => this.#adoptFlows(binds, flows),
+      abandonFlows: hasEnded => this.#sockets.abandonFlows(hasEnded),
     }
+  }
+
+  #adoptAffinity(affinity: readonly MovedAffinity[]): void {
+    for (const { listener, clients, ...place } of affinity) {
+      const port = this.#ports.get(listener)
+      if (port === undefined) continue
+      for (const worker of port.workersAt(place))
+        worker.post({ kind: 'affinity', slot: port.slot, clients })
+    }
+  }
+
+  async #adoptFlows(
+    binds: readonly string[],
+    flows: readonly GivenPart[],
+  ): Promise<number> {
+    const groups = this.#sockets.awaitingFlows()
+    const give = (worker: WorkerHandle, fds: readonly number[]): void =>
+      this.#sockets.give(worker, fds)
+    const adopted = binds.map(async bind => {
+      const group = groups.get(bind)
+      const slot = group && this.#sockets.takeFlows(group)
+      const own = flows.filter(one => bindKey(one.bind) === bind)
+      if (group !== undefined && slot !== undefined)
+        return adoptFlows(slot, group, own, give)
+      // It was let go of meanwhile.
+      const fds = own.flatMap(one => one.fds)
+      for (const fd of fds) this.#calls.close(fd)
+      this.#descriptors.release(fds.length)
+      return 0
+    })
+    return (await Promise.all(adopted)).reduce((sum, count) => sum + count, 0)
   }
 
   /** If the worker dies its descriptors are closed with those that it has opened itself. */
@@ -682,7 +761,8 @@ class WorkerPool {
       if (given === undefined || given.connections.length === 0) continue
       const settle = async (isTaken: boolean): Promise<void> =>
         void (await worker.call({ kind: 'settle', isTaken }))
-      yield { ...given, settle }
+      const { connections, fds } = given
+      yield { parts: [{ told: { kind: 'connections', connections }, fds }], settle }
     }
   }
 
@@ -745,6 +825,10 @@ class Ports {
 
   values(): Iterable<Port> {
     return this.#byId.values()
+  }
+
+  ofUdp(): readonly Port[] {
+    return [...this.#byId.values()].filter(({ protocol }) => protocol === 'UDP')
   }
 
   update(spec: RelayListener): void {

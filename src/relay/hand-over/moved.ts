@@ -1,5 +1,6 @@
+import type { Remembered } from '../../balance/affinity.ts'
 import type { AddressPort } from '../../util/ip.ts'
-import type { RelayEndpoint } from '../relay.ts'
+import type { Bind, RelayEndpoint } from '../relay.ts'
 
 /**
  * An open connection on its way to another process of this host. All that TCP has to know of it is the
@@ -50,6 +51,51 @@ export interface MovedAttempt {
 export interface GivenConnections {
   readonly connections: readonly MovedConnection[]
   readonly fds: readonly number[]
+}
+
+/**
+ * A UDP flow on its way. Its socket travels beside it. Its client's last datagram does not: if that is
+ * refused after all it is lost, and the client's next one goes elsewhere.
+ */
+export interface MovedFlow {
+  readonly endpoint: RelayEndpoint
+  /** Struct sockaddr of the client, and the address that it wrote to where the socket has several; in words. */
+  readonly name: readonly number[]
+  readonly destination?: readonly number[] | undefined
+  readonly ttl: number
+  readonly idleMs: number
+  readonly answered: boolean
+  /** Of its endpoint. */
+  readonly hasRequest: boolean
+  readonly hasReply: boolean
+  readonly refusedBy?: readonly string[] | undefined
+  /** Datagrams before it is the next endpoint's turn; undefined: any number. */
+  readonly left?: number | undefined
+}
+
+/** Some flows of one listening socket, out of the loop, and their descriptors. */
+export interface GivenFlows {
+  /** In this order they are to be added: of one client with several the current one comes last. */
+  readonly flows: readonly MovedFlow[]
+  /** There are no more; with these the socket itself goes. */
+  readonly isLast: boolean
+  readonly fds: readonly number[]
+}
+
+/** The same on its way: from the `socket`th of those at `bind`. */
+export interface MovedFlows extends Omit<GivenFlows, 'fds'> {
+  readonly bind: Bind
+  readonly socket: number
+}
+
+/** Where affinity leads clients of a listener, as the worker knew that has the `socket`th of `of` sockets. */
+export interface MovedAffinity {
+  /** Id of the listener. */
+  readonly listener: string
+  readonly socket: number
+  /** 0: any worker may get its clients. */
+  readonly of: number
+  readonly clients: readonly Remembered[]
 }
 
 /** Why connections stay, and how many. */

@@ -21,6 +21,8 @@ export interface Group {
   spread: Spread
   /** Id of the listener that has it now. */
   listener: string
+  /** Another process serves it until it has given its flows. */
+  awaitsFlows: boolean
 }
 
 /**
@@ -50,6 +52,8 @@ export interface Holder {
   readonly spread: Spread
   /** Workers have been told of it, those that there are now. */
   readonly isKnown: boolean
+  /** What was open there is closed: it is to be opened again. */
+  reopen(bind: Bind): void
 }
 
 /** An address of TCP or UDP as the key of a map. */
@@ -80,8 +84,9 @@ export class OpenSockets {
   readonly #offers = new Map<string, Group>()
   /** Of another process, by `socketKey`, until they are opened here. */
   readonly #handed = new Map<string, HandedSockets>()
-  /** What is to be served once the other process does not serve it any more. */
-  #parked: (() => void)[] | undefined
+  /** What is to be served once the other process does not serve it any more, and for whom. */
+  readonly #parked = new Map<Group, Holder>()
+  #isParking = false
   #isGivenAway = false
   #wanted: ReadonlySet<string> = new Set()
   #closing = false
@@ -148,17 +153,60 @@ export class OpenSockets {
   /** From another process: opened where they are wanted, and served from `serve` on. */
   takeOver(handed: readonly HandedSockets[]): void {
     for (const one of handed) this.#handed.set(socketKey(one.protocol, one.bind), one)
-    this.#parked = []
+    this.#isParking = true
   }
 
-  /** Now they are served here, and those that were not wanted are closed. */
+  /** Now they are served here, but for those that await flows, and those that were not wanted are closed. */
   serve(): void {
     for (const { fds } of this.#handed.values())
       for (const fd of fds) this.#calls.close(fd)
     this.#handed.clear()
-    const parked = this.#parked ?? []
-    this.#parked = undefined
-    for (const assign of parked) assign()
+    this.#isParking = false
+    for (const [group, holder] of this.#parked) this.assign(holder, group)
+  }
+
+  /** Those whose flows another process has, by `bindKey`. */
+  awaitingFlows(): ReadonlyMap<string, Group> {
+    const awaiting = [...this.#parked.keys()].filter(({ awaitsFlows }) => awaitsFlows)
+    return new Map(awaiting.map(group => [bindKey(group.bind), group]))
+  }
+
+  /**
+   * The other process has given all flows at an address. Workers leave its sockets alone until they have the
+   * last of them. Gives the slot of its listener.
+   */
+  takeFlows(group: Group): number | undefined {
+    const holder = this.#parked.get(group)
+    if (holder === undefined) return undefined
+    group.awaitsFlows = false
+    this.assign(holder, group, true)
+    return holder.slot
+  }
+
+  /**
+   * What still awaits flows gets none: the other process goes on serving it, and it is opened when that
+   * has ended; or that has ended already.
+   */
+  abandonFlows(hasEnded: boolean): void {
+    for (const group of [...this.#groups].filter(({ awaitsFlows }) => awaitsFlows)) {
+      const holder = this.#parked.get(group)
+      group.awaitsFlows = false
+      if (holder === undefined) continue
+      if (hasEnded) this.assign(holder, group)
+      else {
+        this.#closeAll(group)
+        holder.reopen(group.bind)
+      }
+    }
+  }
+
+  /** Workers have closed the sockets of a group when another process had its flows. */
+  gave(group: Group): void {
+    if (this.#groups.has(group)) this.#forget(group)
+  }
+
+  has(group: Group): boolean {
+    return this.#groups.has(group)
   }
 
   /**
@@ -191,19 +239,18 @@ export class OpenSockets {
     return group
   }
 
-  /** Orders workers to serve the sockets of a group. */
-  assign(holder: Holder, group: Group): void {
+  /** Orders workers to serve the sockets of a group, now or when the other process does not any more. */
+  assign(holder: Holder, group: Group, awaitsFlows = false): void {
     const { slot, isKnown } = holder
     const { bind, sockets } = group
-    if (this.#parked !== undefined && isKnown) {
-      this.#parked.push(() => {
-        if (this.#groups.has(group)) this.assign(holder, group)
-      })
+    if (this.#isParking || group.awaitsFlows) {
+      this.#parked.set(group, holder)
       return
     }
+    this.#parked.delete(group)
     for (const { worker, fd } of isKnown ? sockets : []) {
       this.#owners.get(worker)?.opened(fd)
-      worker.post({ kind: 'open', slot, bind, fd })
+      worker.post({ kind: 'open', slot, bind, fd, awaitsFlows })
     }
   }
 
@@ -214,11 +261,13 @@ export class OpenSockets {
     const { protocol, bind, sockets } = group
     const key = socketKey(protocol, bind)
     const isWanted = this.#wanted.has(key) && !this.#drained
+    const wasParked = this.#parked.delete(group)
+    const isServed = isKnown && !wasParked
     if (isWanted) this.#offers.set(key, group)
     else this.#forget(group)
-    if (this.#drained) return this.#shut(group)
+    if (this.#drained && !wasParked) return this.#shut(group)
     for (const { worker, fd } of sockets) {
-      if (isKnown) {
+      if (isServed) {
         worker.post({ kind: isWanted ? 'release' : 'close', slot, bind })
         this.#closing ||= !isWanted
       } else if (!isWanted) this.#close(worker, fd)
@@ -227,8 +276,9 @@ export class OpenSockets {
 
   /** Sockets of TCP stay bound and refuse clients (inet_shutdown; HAProxy pauses so, too). */
   pause({ slot, isKnown }: Holder, group: Group): void {
+    const wasParked = this.#parked.delete(group)
     this.#shut(group)
-    for (const { worker } of isKnown ? group.sockets : [])
+    for (const { worker } of isKnown && !wasParked ? group.sockets : [])
       worker.post({ kind: 'release', slot, bind: group.bind })
   }
 
@@ -334,7 +384,15 @@ export class OpenSockets {
     })
     const path = isUnix(bind.address) ? unixPath(bind.address) : ''
     const file = path === '' || path.startsWith('\0') ? undefined : placedAt(path)
-    const group: Group = { protocol, bind, sockets, file, spread, listener: id }
+    const group: Group = {
+      protocol,
+      bind,
+      sockets,
+      file,
+      spread,
+      listener: id,
+      awaitsFlows: protocol === 'UDP',
+    }
     this.#groups.add(group)
     // It may have kept its port and not listened.
     if (protocol === 'TCP') for (const fd of fds) this.#listening.listen(fd, bind)
@@ -359,6 +417,7 @@ export class OpenSockets {
         file,
         spread: 'any',
         listener: id,
+        awaitsFlows: false,
       }
       this.#groups.add(group)
       if (this.#hasEnded) this.#closeAll(group)
@@ -392,6 +451,7 @@ export class OpenSockets {
 
   #forget(group: Group): void {
     this.#groups.delete(group)
+    this.#parked.delete(group)
     if (!this.#isGivenAway) group.file?.remove()
     this.#budget.release(group.sockets.length)
   }

@@ -20,6 +20,7 @@ import {
   bindKey,
 } from '../../relay.ts'
 import { type SharedPlaces, newSharedPlaces } from '../../shared-places.ts'
+import type { MovedAffinity } from '../../hand-over/moved.ts'
 import type { ReceivedLines } from '../../access-log/access-lines.ts'
 import type { ListenerOrder } from '../orders.ts'
 import type { Slots } from '../shared/slot-pages.ts'
@@ -139,6 +140,45 @@ export class Port implements Holder {
   /** Hands the listener and its open sockets to workers that know nothing. */
   sendAgain(): void {
     if (this.wanted && !this.isKnown) this.#send()
+  }
+
+  reopen(bind: Bind): void {
+    this.#binds.reopen(bind)
+  }
+
+  /** The sockets of each address that listens. */
+  get groups(): readonly Group[] {
+    return [...this.#groups.values()]
+  }
+
+  /** Connections or flows that are open. */
+  get active(): number {
+    return this.#env.figures.counters(this.slot)[counterCell.plain.active] ?? 0
+  }
+
+  /** Which of how many sockets at an address is a worker's, where each client comes to the same one. */
+  placeOf(worker: WorkerHandle): Pick<MovedAffinity, 'socket' | 'of'> {
+    const [group] = this.groups
+    const socket = group?.sockets.findIndex(one => one.worker === worker) ?? -1
+    return group?.spread === 'by-client' && socket >= 0
+      ? { socket, of: group.sockets.length }
+      : { socket: 0, of: 0 }
+  }
+
+  /** To whom clients come that came to such a place in another process. */
+  workersAt({
+    socket,
+    of,
+  }: Pick<MovedAffinity, 'socket' | 'of'>): readonly WorkerHandle[] {
+    const { groups } = this
+    const alike = groups.find(
+      one => one.spread === 'by-client' && one.sockets.length === of,
+    )
+    const one = alike?.sockets[socket]
+    if (one !== undefined) return [one.worker]
+    return [
+      ...new Set(groups.flatMap(({ sockets }) => sockets.map(({ worker }) => worker))),
+    ]
   }
 
   stopListening(reason: string): void {

@@ -126,6 +126,11 @@ export class Moving {
     const { endpoint, backend } = connection
     if (endpoint !== undefined) endpoint.active += 1
     backend.takePlace(endpoint?.places)
+    // Its dial may have come to its end only after the other process has said whom affinity leads where.
+    if (moved.connectedMs < youngMs)
+      service.balancer.adoptRemembered([
+        [connection.peer.address, moved.endpoint.key, moved.connectedMs],
+      ])
     this.#count(connection)
     this.#idleLimits.adopted(connection, moved)
     this.#watch(connection)
@@ -252,6 +257,9 @@ export class Moving {
     connection.counted = { limiter, client }
   }
 }
+
+/** Since a connection that is older was made another process has said where affinity leads. */
+const youngMs = 10_000
 
 /** Two sockets, and two pipes. */
 const mostFdsOfOne = 6

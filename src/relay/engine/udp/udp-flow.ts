@@ -5,7 +5,8 @@ import { Place } from '../../flow-ages.ts'
 import { cooldownMs } from '../../listener-endpoints.ts'
 import type { Bind } from '../../relay.ts'
 import { errno, errnoName } from '../../../ffi/errno.ts'
-import type { WorkerBackend } from '../worker/worker-backend.ts'
+import type { MovedFlow } from '../../hand-over/moved.ts'
+import { WorkerBackend } from '../worker/worker-backend.ts'
 import { isUncut } from './datagram-batch.ts'
 import type { MovableFlow } from './flow-moves.ts'
 import type { FlowTable, TableFlow } from './flow-table.ts'
@@ -60,6 +61,8 @@ export class UdpFlow
   #hasRequest = false
   #hasReply = false
   #refusedBy: Set<string> | undefined
+  /** To another process: it is out of the loop, and nothing is done with it. */
+  #isMoving = false
 
   constructor(
     service: UdpService,
@@ -161,6 +164,7 @@ export class UdpFlow
   reconsider(): void {
     const service = this.#service
     if (this.#backend === undefined || this.version === service.version) return
+    if (this.#isMoving) return
     this.version = service.version
     const choice = service.admit(this.socket.bind, this.client, this)
     if (choice === undefined) return this.close()
@@ -199,6 +203,66 @@ export class UdpFlow
       }
       this.#blame(backend)
     }
+  }
+
+  /** Out of the loop, until `stay` or `close`; its descriptor, or -1 where it has ended. */
+  leave(): number {
+    if (this.#backend === undefined) return -1
+    this.#isMoving = true
+    this.#service.shared.sockets.unwatch(this.#fd)
+    this.#service.flows.remove(this)
+    return this.#fd
+  }
+
+  /** It goes on here as if nothing had been: what has come meanwhile is told again. */
+  stay(): void {
+    if (this.#backend === undefined) return
+    const { flows } = this.#service
+    this.#isMoving = false
+    flows.add(this, flows.idleMsOf(this))
+    this.#goOn()
+  }
+
+  describe(): MovedFlow {
+    const { key = '', address = '', port = 0 } = this.#backend ?? {}
+    return {
+      endpoint: { key, address, port },
+      name: [...this.name],
+      destination: this.destination && [...this.destination],
+      ttl: this.ttl,
+      idleMs: this.#service.flows.idleMsOf(this),
+      answered: this.answered,
+      hasRequest: this.#hasRequest,
+      hasReply: this.#hasReply,
+      refusedBy: this.#refusedBy && [...this.#refusedBy],
+      left: Number.isFinite(this.left) ? this.left : undefined,
+    }
+  }
+
+  /** One of another process, which is in the table; its socket is this worker's and paid for. */
+  adopt(moved: MovedFlow, fd: number): void {
+    const service = this.#service
+    const backend = service.backendOfAdopted(
+      moved.endpoint,
+      endpoint => new WorkerBackend(endpoint),
+    )
+    backend.active += 1
+    this.#backend = backend
+    this.#fd = fd
+    this.answered = moved.answered
+    this.#hasRequest = moved.hasRequest
+    this.#hasReply = moved.hasReply
+    if (moved.refusedBy !== undefined) this.#refusedBy = new Set(moved.refusedBy)
+    this.left = Math.min(this.left, moved.left ?? Infinity)
+    // What its client may get here was not looked at yet.
+    this.version = -1
+    service.adopted(this, moved.idleMs)
+    this.#goOn()
+  }
+
+  #goOn(): void {
+    if (this.#service.shared.sockets.watch(this.#fd, this) < 0) return this.close()
+    this.reconsider()
   }
 
   close(): void {

@@ -6,7 +6,9 @@ import { UdpService } from './udp-service.ts'
 import type { UdpShared } from './udp-shared.ts'
 import { AF_INET } from '../../../ffi/constants.ts'
 import type { Counters, DropReason } from '../../counters.ts'
+import type { GivenFlows, MovedFlow } from '../../hand-over/moved.ts'
 import { isWildcard } from '../../../util/ip.ts'
+import { readSockaddr } from '../sockaddr.ts'
 import { comesRound, fewFlows } from '../rings.ts'
 import { FlowTable, type Identity } from './flow-table.ts'
 import type { WorkerBackend, WorkerEnv } from '../worker/worker-backend.ts'
@@ -42,13 +44,43 @@ export class UdpListener implements PortListener {
     this.service.shared.moves.begin(this, flows)
   }
 
-  open(bind: Bind, fd: number): void {
+  /** `awaitsFlows`: it is left alone until the last of them are adopted. */
+  open(bind: Bind, fd: number, awaitsFlows = false): void {
     const socket = new ListeningSocket(this.service, bind, fd)
     this.#sockets.set(bindKey(bind), socket)
-    const result = socket.open()
-    if (result >= 0) return
-    this.service.fault(systemError('epoll_ctl of a UDP socket', result))
-    this.#openLater(socket)
+    if (!awaitsFlows) this.#serve(socket)
+  }
+
+  /** Some flows of an address for another process, `most` at most: nothing is done with it until `settle`. */
+  give(bind: Bind, most: number): GivenFlows {
+    const socket = this.#sockets.get(bindKey(bind))
+    return socket?.give(most) ?? { flows: [], fds: [], isLast: true }
+  }
+
+  /**
+   * What was given is the other process's, with the socket; or it goes on here. `most` flows at a time: how
+   * many are left to be settled.
+   */
+  settle(bind: Bind, isTaken: boolean, most: number): number {
+    const socket = this.#sockets.get(bindKey(bind))
+    if (socket === undefined) return 0
+    const left = socket.settle(isTaken, most)
+    if (left > 0) return left
+    if (isTaken) this.#env.fds.close(this.release(bind))
+    else this.#serve(socket)
+    return 0
+  }
+
+  /** Flows that another process has given; false where their socket is not here any more. */
+  adopt(bind: Bind, given: GivenFlows): boolean {
+    const socket = this.#sockets.get(bindKey(bind))
+    if (socket === undefined) return false
+    try {
+      socket.adopt(given)
+    } finally {
+      if (given.isLast) this.#serve(socket)
+    }
+    return true
   }
 
   release(bind: Bind): number {
@@ -80,11 +112,19 @@ export class UdpListener implements PortListener {
     return 0
   }
 
+  #serve(socket: ListeningSocket): void {
+    const result = socket.open()
+    if (result >= 0) return
+    this.service.fault(systemError('epoll_ctl of a UDP socket', result))
+    this.#openLater(socket)
+  }
+
   /** No other worker serves it; what has come meanwhile is in its queue. */
   #openLater(socket: ListeningSocket): void {
     this.#env.loop.clock.setTimeout(() => {
       const isOpen = this.#sockets.get(bindKey(socket.bind)) === socket
-      if (isOpen && socket.open() < 0) this.#openLater(socket)
+      if (!isOpen || socket.isMoving) return
+      if (socket.open() < 0) this.#openLater(socket)
     }, openAgainMs)
   }
 }
@@ -105,6 +145,10 @@ class ListeningSocket implements FlowSocket, SocketUser {
   /** In a row; and at how many the next is reported. */
   #failures = 0
   #reportedAt = mostFailures
+  #isOpen = false
+  /** While it is to be another process's: flows that are yet to leave, and those that have. */
+  #staying: UdpFlow[] | undefined
+  #gone: UdpFlow[] = []
 
   constructor(service: UdpService, bind: Bind, fd: number) {
     this.#service = service
@@ -117,7 +161,69 @@ class ListeningSocket implements FlowSocket, SocketUser {
 
   /** Zero, or -errno where the kernel does not let it be watched now. */
   open(): number {
-    return this.#service.shared.sockets.watch(this.fd, this)
+    if (this.#isOpen) return 0
+    const result = this.#service.shared.sockets.watch(this.fd, this)
+    this.#isOpen = result >= 0
+    return result
+  }
+
+  get isMoving(): boolean {
+    return this.#staying !== undefined
+  }
+
+  /** From the first call on it is out of the loop, and no flow begins; those yet to leave are served. */
+  give(most: number): GivenFlows {
+    const { sockets, replies } = this.#service.shared
+    if (this.#isOpen) sockets.unwatch(this.fd)
+    this.#isOpen = false
+    this.#staying ??= this.flows.all()
+    const flows: MovedFlow[] = []
+    const fds: number[] = []
+    // From the end: of one client with several the current one is the first.
+    for (let flow = this.#staying.pop(); flow !== undefined; flow = this.#staying.pop()) {
+      const fd = flow.leave()
+      if (fd < 0) continue
+      this.#gone.push(flow)
+      flows.push(flow.describe())
+      fds.push(fd)
+      if (fds.length >= most) break
+    }
+    replies.flush()
+    return { flows, fds, isLast: this.#staying.length === 0 }
+  }
+
+  /** How many of those that have left are yet to be closed, or back. */
+  settle(isTaken: boolean, most: number): number {
+    for (const flow of this.#gone.splice(-most)) {
+      if (isTaken) flow.close()
+      else flow.stay()
+    }
+    if (this.#gone.length > 0) return this.#gone.length
+    this.#staying = undefined
+    if (!isTaken) this.#service.flows.sort()
+    return 0
+  }
+
+  adopt({ flows, fds, isLast }: GivenFlows): void {
+    for (const [i, moved] of flows.entries()) this.#adopt(moved, fds[i] ?? -1)
+    if (isLast) this.#service.flows.sort()
+  }
+
+  #adopt(moved: MovedFlow, fd: number): void {
+    const service = this.#service
+    const identity = {
+      name: Int32Array.from(moved.name),
+      destination: moved.destination && Int32Array.from(moved.destination),
+    }
+    const words = Int32Array.of(...moved.name, ...(moved.destination ?? []))
+    const destination = moved.destination === undefined ? -1 : moved.name.length
+    const hash = this.flows.hash({ words }, 0, destination)
+    const { address } = readSockaddr({ view: new DataView(words.buffer) }, 0)
+    // `adopt` looks at what its client may get.
+    const choice = service.fronts.choiceOfAdopted(bindKey(this.bind), address, '')
+    const flow = new UdpFlow(service, this, hash, identity, address, choice, moved.ttl)
+    this.flows.add(flow)
+    flow.adopt(moved, fd)
   }
 
   /** Its flows end; the descriptor is left to the caller, and out of the loop. */

@@ -74,8 +74,13 @@ export class UdpService extends ListenerState {
 
   begun(flow: WorkerFlow): void {
     this.counters.add('accepted', 1)
+    this.adopted(flow)
+  }
+
+  /** The same for one that another process has counted already. */
+  adopted(flow: WorkerFlow, idleMs = 0): void {
     this.counters.add('active', 1)
-    this.flows.add(flow)
+    this.flows.add(flow, idleMs)
     if (isFar(flow.ttl)) this.far += 1
   }
 

@@ -8,7 +8,7 @@ export interface PortListener {
   /** Takes over what is wanted now, for open flows too. */
   update(order: ListenerOrder): void
   /** Serves a listening socket, which is the listener's own from now on. */
-  open(bind: Bind, fd: number): void
+  open(bind: Bind, fd: number, awaitsFlows?: boolean): void
   /** Stops serving an address; gives its descriptor, which the caller owns then, or -1. */
   release(bind: Bind): number
   /** No new connections or flows from now on, though sockets may stay open. */

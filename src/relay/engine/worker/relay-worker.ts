@@ -27,7 +27,8 @@ import type { Syscalls, NativeMemory } from '../../../ffi/syscalls.ts'
 import { Accepting } from '../tcp/accepting.ts'
 import { TcpConnections } from '../tcp/tcp-connections.ts'
 import { TcpListener } from '../tcp/tcp-listener.ts'
-import type { GivenConnections } from '../../hand-over/moved.ts'
+import type { Remembered } from '../../../balance/affinity.ts'
+import type { GivenConnections, GivenFlows } from '../../hand-over/moved.ts'
 import { TcpService } from '../tcp/tcp-service.ts'
 import { UdpListener } from '../udp/udp-listener.ts'
 import { newUdpShared, type UdpShared } from '../udp/udp-shared.ts'
@@ -188,7 +189,7 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
       case 'listener':
         return this.#update(order)
       case 'open':
-        return this.#open(order.slot, order.bind, order.fd)
+        return this.#open(order)
       case 'close':
         return this.#close(this.#release(order.slot, order.bind))
       case 'release': {
@@ -206,6 +207,10 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
       case 'sweep':
         for (const { service } of this.#listeners.values()) service.balancer.sweep()
         return
+      case 'affinity':
+        return this.#listeners
+          .get(order.slot)
+          ?.service.balancer.adoptRemembered(order.clients)
       case 'call':
         return this.#take(order.id, order.call)
       case 'news-taken':
@@ -238,6 +243,16 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
           return this.#reply(id, this.#connections.moving.staying(this.#successorHas))
         case 'adopt':
           return this.#reply(id, this.#adopt(call.given))
+        case 'give-flows':
+          return this.#reply(id, this.#udpAt(call.slot)?.give(call.bind, call.most))
+        case 'settle-flows': {
+          const { slot, bind, isTaken, most } = call
+          return this.#reply(id, this.#udpAt(slot)?.settle(bind, isTaken, most))
+        }
+        case 'adopt-flows':
+          return this.#reply(id, this.#adoptFlows(call.slot, call.bind, call.given))
+        case 'affinity':
+          return this.#reply(id, this.#affinity(call.slots, call.ms))
         case 'query':
           return this.#reply(id, handleQuery(this.#queryHandlers, call.name, call.params))
         case 'stop-accepting':
@@ -265,9 +280,9 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
     )
   }
 
-  #open(slot: number, bind: Bind, fd: number): void {
+  #open({ slot, bind, fd, awaitsFlows }: Extract<Order, { kind: 'open' }>): void {
     this.#env.fds.opened(fd)
-    this.#listeners.get(slot)?.open(bind, fd)
+    this.#listeners.get(slot)?.open(bind, fd, awaitsFlows)
   }
 
   #release(slot: number, bind: Bind): number {
@@ -305,7 +320,8 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
   /** Who comes from now on is for the successor, and so are connections of these listeners. */
   #handOver(listeners: readonly string[]): null {
     this.#successorHas = new Set(listeners)
-    for (const listener of this.#listeners.values()) listener.stopAccepting()
+    for (const listener of this.#listeners.values())
+      if (listener instanceof TcpListener) listener.stopAccepting()
     return null
   }
 
@@ -323,6 +339,27 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
       adopted += 1
     }
     return adopted
+  }
+
+  #udpAt(slot: number): UdpListener | undefined {
+    const listener = this.#listeners.get(slot)
+    return listener instanceof UdpListener ? listener : undefined
+  }
+
+  #adoptFlows(slot: number, bind: Bind, given: GivenFlows): number {
+    const { fds } = given
+    if (this.#udpAt(slot)?.adopt(bind, given)) return fds.length
+    // It was let go of meanwhile.
+    for (const fd of fds) this.#env.fds.close(fd)
+    this.#env.fds.release(fds.length)
+    return 0
+  }
+
+  #affinity(slots: readonly number[], ms: number): readonly (readonly Remembered[])[] {
+    return slots.map(slot => {
+      this.#env.signs.beat()
+      return this.#listeners.get(slot)?.service.balancer.remembered(ms) ?? []
+    })
   }
 
   #kill(): number {

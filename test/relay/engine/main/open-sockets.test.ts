@@ -2,7 +2,11 @@ import { closeSync, fstatSync, openSync } from 'node:fs'
 import t from 'tap'
 import { loadSyscalls } from '../../../../src/ffi/syscalls.ts'
 import { ListeningBudget } from '../../../../src/relay/engine/main/listening-budget.ts'
-import { OpenSockets, socketKey } from '../../../../src/relay/engine/main/open-sockets.ts'
+import {
+  type Holder,
+  OpenSockets,
+  socketKey,
+} from '../../../../src/relay/engine/main/open-sockets.ts'
 import type { WorkerHandle } from '../../../../src/relay/engine/main/worker-handle.ts'
 import {
   Descriptors,
@@ -25,13 +29,14 @@ const setUp = async (wrap = (layer: ListeningLayer): ListeningLayer => layer) =>
   const layer = wrap(new LinuxListening(calls, defaultLimits))
   const budget = new ListeningBudget(descriptors)
   const sockets = new OpenSockets(calls, workers, memory, budget, layer)
-  const holder = {
+  const holder: Holder = {
     id: 'test',
     slot: 0,
     protocol: 'TCP',
     spread: 'any',
     isKnown: false,
-  } as const
+    reopen: () => {},
+  }
   const bind = { address: testHost, port: await freeTcpPort() }
   const open = (isIdle = false) => sockets.open(holder, bind, workers, isIdle)
   return { sockets, holder, bind, open, descriptors }
