@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process'
+import { openSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import type { OptionsOf } from '../config/options.ts'
@@ -75,14 +76,14 @@ const readAgain = ({ pid }: Running, io: Io): number => {
 
 /** In a group of its own: it outlives this command, and the terminal. */
 const start = (
-  { directory, watchdogMs }: Running,
+  { pid, directory, watchdogMs }: Running,
   args: readonly string[],
   isGiven: boolean,
 ): ChildProcess => {
   const [, program = ''] = process.argv
   const child = spawn(process.execPath, [...process.execArgv, program, ...args], {
     detached: true,
-    stdio: ['ignore', 'inherit', 'inherit'],
+    stdio: ['ignore', logOf(pid, 1), logOf(pid, 2)],
     ...(!isGiven && { cwd: directory }),
     env: {
       ...process.env,
@@ -92,6 +93,15 @@ const start = (
   })
   child.unref()
   return child
+}
+
+/** Where the running one writes; that of this command where it can't be opened, as a socket of systemd's. */
+const logOf = (pid: number, fd: number): number | 'inherit' => {
+  try {
+    return openSync(`/proc/${pid}/fd/${fd}`, 'a')
+  } catch {
+    return 'inherit'
+  }
 }
 
 /** '' once it is the one that answers; else why it is not. */
@@ -109,16 +119,13 @@ const serves = async (
     const how = signal === null ? `with exit code ${code}` : `by ${signal}`
     ended = `the new one has ended ${how} before it served`
   })
-  const until = performance.now() + timeoutMs
-  while (ended === '') {
+  for (const until = performance.now() + timeoutMs; performance.now() < until;) {
     if ((await pidAt(where)) === child.pid) return ''
-    if (performance.now() > until) {
-      child.kill()
-      return `the new one did not serve within ${timeoutMs / 1000} s, and is ended`
-    }
+    if (ended !== '') return ended
     await sleep(lookMs)
   }
-  return ended
+  child.kill()
+  return `the new one did not serve within ${timeoutMs / 1000} s, and is ended`
 }
 
 /** While one follows the other there is none. */

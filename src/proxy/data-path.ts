@@ -144,8 +144,8 @@ export const createDataPath = async (
     captureChoice: () => capture.choice,
     captureMetrics,
     relayChoice,
-    inherit: ({ sockets }, before) => {
-      hasSockets = capture.choice.name === before
+    inherit: ({ sockets }, captureThen) => {
+      hasSockets = capture.choice.name === captureThen
       const ports = new Set(sockets.flatMap(handedPorts))
       proxyPorts.prove(held => ports.has(portKey(held)))
     },

@@ -68,11 +68,13 @@ export class HostTurn {
    * on waits until that one has ended.
    */
   lend(): Promise<void> {
-    this.#lent = this.#underWay.then(async () => {
-      this.#hasBegun = false
-      await this.#deps.lock.release()
-    })
-    return this.#lent
+    return (this.#lent = this.#lend())
+  }
+
+  async #lend(): Promise<void> {
+    await this.#underWay
+    this.#hasBegun = false
+    await this.#deps.lock.release()
   }
 
   /** What of others is in force yet. */

@@ -116,6 +116,7 @@ export class RelayEngine implements Relay, HandsOver {
   #ended: Promise<DrainResult> | undefined
   /** To another process. */
   #handingOver: Promise<HandedOver> | undefined
+  #hasGivenAway = false
   /** From another one, until it is finished. */
   #takeOver: TakeOver | undefined
 
@@ -261,6 +262,7 @@ export class RelayEngine implements Relay, HandsOver {
         })),
       stopServing: async listeners => {
         this.#draining = true
+        this.#hasGivenAway = true
         this.#sockets.giveAway()
         await pool.handOver(listeners)
         await forEachYielding(this.#ports.values(), port => {
@@ -382,7 +384,7 @@ export class RelayEngine implements Relay, HandsOver {
 
   async #stopAccepting(): Promise<void> {
     // Those who are queued are a successor's.
-    if (this.#handingOver === undefined) await this.#pool.acceptQueued()
+    if (!this.#hasGivenAway) await this.#pool.acceptQueued()
     if (this.#ended !== undefined) return
     this.#sockets.drain()
     await forEachYielding(this.#ports.values(), port => {

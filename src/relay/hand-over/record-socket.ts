@@ -13,7 +13,6 @@ import { errno, errnoName, systemError } from '../../ffi/errno.ts'
 import { cmsghdr, iovec, msghdr, ucred } from '../../ffi/struct-layout.ts'
 import type { NativeMemory, Syscalls } from '../../ffi/syscalls.ts'
 import { UsherError } from '../../util/usher-error.ts'
-import { openFileLimit } from '../fd-limit.ts'
 
 /** Descriptors that one record carries at most: the kernel's SCM_MAX_FD. One more is EINVAL. */
 export const mostRecordFds = 253
@@ -294,6 +293,6 @@ const unsent = (result: number, fds: number): UsherError => {
 const cutOff = (arrived: number, announced: number | undefined): UsherError => {
   const count = announced === undefined ? `${arrived}` : `${arrived} of ${announced}`
   return handOverFault(
-    `descriptors were cut off on their way into this process: ${count} arrived. Either its limit on open files (RLIMIT_NOFILE, ${openFileLimit()}) is too low: raise it (LimitNOFILE=, ulimit -n); or a security policy such as SELinux keeps them out: see the audit log`,
+    `descriptors were cut off on their way into this process: ${count} arrived. Either its limit on open files (RLIMIT_NOFILE) is too low: raise it (LimitNOFILE=, ulimit -n); or a security policy such as SELinux keeps them out: see the audit log`,
   )
 }

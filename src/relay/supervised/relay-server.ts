@@ -63,8 +63,10 @@ export class RelayServer {
           return await this.#relay.takeOver(call.place)
         case 'finish-take-over':
           return await this.#relay.finishTakeOver()
-        default:
+        case 'apply':
           return await this.#apply()
+        default:
+          throw new Error(`there is no call ${JSON.stringify(call)}`)
       }
     } finally {
       // What became of binds and connections is known before the call is over.
