@@ -1,11 +1,14 @@
-import { type ChildProcess, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { openSync } from 'node:fs'
+import type { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import type { OptionsOf } from '../config/options.ts'
 import { UsageError } from '../config/usage-error.ts'
 import type { AnswerOf } from '../observe/control-protocol.ts'
 import { tookOverText } from '../observe/status.ts'
+import { textOf } from '../util/read-text.ts'
 import { errorCode, errorOf, hasCode } from '../util/usher-error.ts'
 import { askCommand, askStatus, exitCodeOf, type Where } from './ask-usher.ts'
 import { type Io, visible } from './io.ts'
@@ -13,6 +16,7 @@ import { version } from './version.ts'
 
 /** Milliseconds between two looks at which Usher answers. */
 const lookMs = 100
+const longestPid = 20
 
 /** What is there, before and after. */
 type Running = AnswerOf<'take-over'>
@@ -37,13 +41,13 @@ export const upgrade = (
     const args = commandLine.length > 0 ? commandLine : before.args
     const isSame = before.version === version() && isDeepStrictEqual(args, before.args)
     if (isSame && !always) return readAgain(before, io)
-    const child = start(before, args, commandLine.length > 0)
+    const child = await start(before, args, commandLine.length > 0)
     const why = await serves(child, where, timeout)
     if (why === '') {
       const { document } = await askStatus(where)
       const { tookOver } = document
       const did = tookOver ? tookOverText(tookOver) : 'nothing was taken over'
-      io.out(`PID ${child.pid} (${document.version}) serves: ${visible(did)}\n`)
+      io.out(`PID ${child} (${document.version}) serves: ${visible(did)}\n`)
       return 0
     }
     const { pid } = before
@@ -74,16 +78,21 @@ const readAgain = ({ pid }: Running, io: Io): number => {
   return 0
 }
 
-/** In a group of its own: it outlives this command, and the terminal. */
-const start = (
+/**
+ * Starts it and gives its PID. By a shell that ends at once, so that it is a child of the service
+ * manager's when that learns of it: systemd does not wait for the end of what is another's child.
+ */
+const start = async (
   { pid, directory, watchdogMs }: Running,
   args: readonly string[],
   isGiven: boolean,
-): ChildProcess => {
+): Promise<number> => {
   const [, program = ''] = process.argv
-  const child = spawn(process.execPath, [...process.execArgv, program, ...args], {
+  const command = [process.execPath, ...process.execArgv, program, ...args]
+  const shell = spawn('/bin/sh', ['-c', '"$@" 3>&- & echo $! >&3', 'sh', ...command], {
+    // Of a session of its own: it outlives this command, and the terminal.
     detached: true,
-    stdio: ['ignore', logOf(pid, 1), logOf(pid, 2)],
+    stdio: ['ignore', logOf(pid, 1), logOf(pid, 2), 'pipe'],
     ...(!isGiven && { cwd: directory }),
     env: {
       ...process.env,
@@ -91,8 +100,11 @@ const start = (
       ...(watchdogMs !== null && { WATCHDOG_USEC: String(watchdogMs * 1000) }),
     },
   })
-  child.unref()
-  return child
+  const [said] = await Promise.all([
+    textOf(shell.stdio[3] as Readable, longestPid),
+    once(shell, 'close'),
+  ])
+  return Number(said)
 }
 
 /** Where the running one writes; that of this command where it can't be opened, as a socket of systemd's. */
@@ -106,26 +118,27 @@ const logOf = (pid: number, fd: number): number | 'inherit' => {
 
 /** '' once it is the one that answers; else why it is not. */
 const serves = async (
-  child: ChildProcess,
+  child: number,
   where: Where,
   timeoutMs: number,
 ): Promise<string> => {
-  let ended = ''
-  child.on(
-    'error',
-    ({ message }) => (ended = `the new one could not be started: ${message}`),
-  )
-  child.on('exit', (code, signal) => {
-    const how = signal === null ? `with exit code ${code}` : `by ${signal}`
-    ended = `the new one has ended ${how} before it served`
-  })
   for (const until = performance.now() + timeoutMs; performance.now() < until;) {
-    if ((await pidAt(where)) === child.pid) return ''
-    if (ended !== '') return ended
+    // Looked at before: it may end after it has served.
+    const isThere = isAlive(child)
+    if ((await pidAt(where)) === child) return ''
+    if (!isThere) return 'the new one has ended before it served; its log says why'
     await sleep(lookMs)
   }
-  child.kill()
+  process.kill(child)
   return `the new one did not serve within ${timeoutMs / 1000} s, and is ended`
+}
+
+const isAlive = (pid: number): boolean => {
+  try {
+    return process.kill(pid, 0)
+  } catch {
+    return false
+  }
 }
 
 /** While one follows the other there is none. */
