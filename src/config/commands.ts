@@ -316,8 +316,8 @@ export const commands = {
         'after a new version was installed',
       ],
       [
-        'usher upgrade --control-socket /run/usher/control -- sidecar --config /etc/usher/db.yaml --control-socket /run/usher/control',
-        'with other flags',
+        'usher upgrade --control-socket /run/usher/control --always',
+        'also if nothing has changed',
       ],
     ],
   },

@@ -68,6 +68,7 @@ t.test('run with nothing but manifests has the documented defaults', async t => 
   t.strictSame(run(), {
     manifests: ['m.yaml'],
     config: '',
+    takeOver: 'auto',
     writeConfigTo: '',
     controlSocket: '',
     kubeconfig: '',

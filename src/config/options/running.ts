@@ -123,7 +123,7 @@ export const pod = group('Pod lifecycle', ['sidecar'], {
 })
 
 /** How one Usher follows another. */
-export const upgrade = group('Upgrade', ['run', 'sidecar'], {
+export const upgrade = group('Upgrade', ['run', 'check', 'sidecar'], {
   'take-over': {
     type: oneOf(['auto', 'off']),
     default: 'auto',
