@@ -104,6 +104,7 @@ const proxyDeps = (
     externalIps: options.externalIps,
     nodePortAddresses: options.nodeportAddresses.flat(),
     stateDir: options.stateDir,
+    orphanMs: options.orphanTimeout,
     keepRules: options.keepRules,
     connectTime: {
       wanted: options.connectTime,

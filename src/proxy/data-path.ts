@@ -25,8 +25,10 @@ import {
 import type { HandsOver, Inheritance, Relay } from '../relay/relay.ts'
 import type { Clock } from '../util/clock.ts'
 import { familyOf, ipFamilies, type IpFamily } from '../util/ip.ts'
+import { messageOf } from '../util/usher-error.ts'
 import { createCapture, hostSystem } from './capture/create-capture.ts'
 import type { ProxyOptions, Shared } from './options.ts'
+import { openOrphanFile, type OrphanFile, type OrphanRecord } from './orphan-file.ts'
 import { ownProcess } from './own-process.ts'
 
 export interface DataPath {
@@ -38,6 +40,8 @@ export interface DataPath {
   /** How traffic gets to the relay, and why so. */
   readonly captureChoice: () => CaptureChoice
   readonly captureMetrics: RuleMetrics
+  /** What an Usher has left behind that has crashed. */
+  readonly orphan: OrphanRecord | undefined
   /** Another process's sockets are this one's; `capture`: by which it led clients there. */
   readonly inherit: (from: Inheritance, capture: string) => void
   /** What carries it, and why so. */
@@ -65,8 +69,9 @@ export const createDataPath = async (
       if (ids.some(id => proxyPorts.lost(id, bind.port))) resync()
     },
   })
+  const orphans = await orphanFile(options, log)
   // First: where it does not work, nothing has been touched yet.
-  const { relay, choice: relayChoice } = await relayOf(deps, {
+  const { relay, choice: relayChoice } = await relayOf(deps, orphans, {
     clock,
     limits: options.limits,
     observer: connectionLog,
@@ -97,6 +102,9 @@ export const createDataPath = async (
       throw error
     },
   )
+  await orphans?.captured(capture.choice.name).catch((error: unknown) => {
+    log.warn({ why: messageOf(error) }, notAdopted)
+  })
   let hostHas = ''
   const nodeClients = new NodeClientsWatch({
     clock,
@@ -144,6 +152,7 @@ export const createDataPath = async (
     captureChoice: () => capture.choice,
     captureMetrics,
     relayChoice,
+    orphan: orphans?.before,
     inherit: ({ sockets }, captureThen) => {
       hasSockets = capture.choice.name === captureThen
       const ports = new Set(sockets.flatMap(handedPorts))
@@ -177,11 +186,30 @@ const proxyPortIds = (
 /** In a process of its own, unless nothing is ever started in this one. */
 const relayOf = async (
   { options, resync, random }: Shared,
+  orphans: OrphanFile | undefined,
   deps: RelayDeps,
 ): Promise<MadeRelay> => {
-  const { relay = 'portable', sharesProcess = false } = options
+  const { relay = 'portable', sharesProcess = false, orphanMs = 0 } = options
   if (sharesProcess) return makeRelay(relay, deps)
-  return ownProcess({ ...deps, random, relay, lost: resync })
+  const orphan = orphans && { ...orphans.place, ms: orphanMs }
+  return ownProcess({ ...deps, random, relay, lost: resync, orphan })
+}
+
+const notAdopted =
+  'should this process crash, its connections end: the state directory cannot be written'
+
+/** Where the next process finds the data plane, should this one crash. */
+const orphanFile = async (
+  { stateDir = '', orphanMs = 0 }: ProxyOptions,
+  log: Log,
+): Promise<OrphanFile | undefined> => {
+  if (stateDir === '' || orphanMs === 0) return undefined
+  try {
+    return await openOrphanFile(stateDir)
+  } catch (error) {
+    log.warn({ stateDir, why: messageOf(error) }, notAdopted)
+    return undefined
+  }
 }
 
 const logBlind = (log: Log, why: string): void =>

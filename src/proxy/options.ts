@@ -27,6 +27,8 @@ export interface RelayOptions {
    * holds a copy of every descriptor, and what is closed meanwhile stays open.
    */
   readonly sharesProcess?: boolean
+  /** For how long a data plane serves on whose control plane has crashed; 0: not at all. Milliseconds. */
+  readonly orphanMs?: number
 }
 
 export interface CaptureOptions {
@@ -51,7 +53,7 @@ export interface CaptureOptions {
    * nftables mode is asked for.
    */
   readonly nodePortAddresses?: readonly string[]
-  /** Where proxy ports are remembered; '' for nowhere. */
+  /** Where proxy ports are remembered, and where a data plane waits that was left behind; '' for nowhere. */
   readonly stateDir?: string
   /** Rules and addresses stay at the end. */
   readonly keepRules?: boolean

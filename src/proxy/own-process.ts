@@ -33,7 +33,11 @@ import { programFile } from '../util/own-files.ts'
 export const ownProcess = async (
   deps: Omit<SupervisedRelayDeps, 'program'>,
 ): Promise<MadeRelay> => {
-  const { command, reason } = await launcherWithLess(ownPrivileges(), runTool)
+  const { command, reason } = await launcherWithLess(
+    ownPrivileges(),
+    runTool,
+    deps.orphan === undefined,
+  )
   const program = dataPlaneProgram(command)
   try {
     return await started({ ...deps, program }, reason)
@@ -68,11 +72,12 @@ const started = async (
 export const launcherWithLess = async (
   own: Privileges | undefined,
   run: RunTool,
+  endsWithThis = true,
 ): Promise<Launcher> => {
   // Not Linux.
   if (own === undefined) return { command: [], reason: '' }
   let problem = ''
-  for (const args of waysDown(own)) {
+  for (const args of waysDown(own, endsWithThis)) {
     const refused = await tryOut(args, run)
     if (refused === '')
       return { command: ['setpriv', ...args], reason: problem || rootProblem(own) }
@@ -82,12 +87,15 @@ export const launcherWithLess = async (
 }
 
 /** Arguments of setpriv, the best first. */
-const waysDown = (own: Privileges): readonly (readonly string[])[] => {
+const waysDown = (
+  own: Privileges,
+  endsWithThis: boolean,
+): readonly (readonly string[])[] => {
   const kept = hasCapability(own, netBindService) ? '-all,+net_bind_service' : '-all'
   const less = [
     '--no-new-privs',
     // Also when this process ends while that one is too busy to notice.
-    '--pdeathsig=KILL',
+    ...(endsWithThis ? ['--pdeathsig=KILL'] : []),
     `--inh-caps=${kept}`,
     `--ambient-caps=${kept}`,
     ...(hasCapability(own, setPcap) ? [`--bounding-set=${kept}`] : []),

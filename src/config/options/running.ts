@@ -56,7 +56,7 @@ export const listening = group('Listening', node, {
   'state-dir': {
     type: anyText('DIR'),
     defaultText: 'none',
-    help: 'Directory for remembering proxy ports, so that they survive a restart.',
+    help: 'Directory for remembering proxy ports, so that they survive a restart; also needed for --orphan-timeout.',
   },
   'keep-rules': {
     type: onOff,
@@ -84,6 +84,12 @@ export const pace = group('Timing and limits', proxies, {
     type: duration('or zero'),
     default: '30s',
     help: 'How long open connections may continue after SIGTERM or Ctrl-C before they are reset.',
+  },
+  'orphan-timeout': {
+    commands: node,
+    type: duration('or zero'),
+    default: '30s',
+    help: 'If Usher crashes, how long the process that carries connections in userspace mode goes on serving, until the next Usher with this --state-dir takes them over. 0: it ends at once.',
   },
   'reserved-fds': {
     type: integer(16, 1_000_000),

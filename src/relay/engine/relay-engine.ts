@@ -79,6 +79,10 @@ export interface RelayEngineDeps {
   readonly endProcess?: () => void
 }
 
+interface GivenPlace extends Omit<HandOverPlace, 'refused'> {
+  readonly ms: number
+}
+
 const sweepMs = 10_000
 const nowhere = { name: '', token: '' }
 /** Milliseconds for the other process to come, and to be met. */
@@ -202,13 +206,15 @@ export class RelayEngine implements Relay, HandsOver {
     return workerQueries[name](this.#pool.workers, params, this.#ports)
   }
 
-  async handOver(): Promise<HandOverPlace> {
+  /** `at`: a place that is agreed upon, and for how many milliseconds it is there. */
+  async handOver(at?: GivenPlace): Promise<HandOverPlace> {
     if (!this.#hasThreads)
       return { ...nowhere, refused: 'the portable relay cannot hand over what it has' }
     if (this.#draining || this.#handingOver !== undefined)
       throw new Error('it is handing over to another Usher already, or ending')
-    const door = openDoor(this.#calls)
-    this.#handingOver = this.#handOver(door).finally(() => door.close())
+    const door = openDoor(this.#calls, at)
+    const met = this.#handOver(door, at?.ms ?? knockMs)
+    this.#handingOver = met.finally(() => door.close())
     this.#handingOver.catch(() => (this.#handingOver = undefined))
     return { name: door.name, token: door.token, refused: '' }
   }
@@ -239,8 +245,8 @@ export class RelayEngine implements Relay, HandsOver {
     return takeOver?.finish([...this.#wanted.keys()])
   }
 
-  async #handOver(door: Door): Promise<HandedOver> {
-    const channel = await door.accept(knockMs)
+  async #handOver(door: Door, ms: number): Promise<HandedOver> {
+    const channel = await door.accept(ms)
     try {
       return await handOver(channel, this.#giver(), this.#clock)
     } finally {

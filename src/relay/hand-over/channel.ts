@@ -330,9 +330,17 @@ export interface Door {
   close(): void
 }
 
-export const openDoor = (calls: Syscalls, clock = systemClock): Door => {
-  const name = `@usher-hand-over-${randomBytes(tokenBytes).toString('hex')}`
-  const token = randomBytes(tokenBytes).toString('hex')
+/** Random ones. */
+export const newPlace = (): Pick<Door, 'name' | 'token'> => ({
+  name: `@usher-hand-over-${randomBytes(tokenBytes).toString('hex')}`,
+  token: randomBytes(tokenBytes).toString('hex'),
+})
+
+export const openDoor = (
+  calls: Syscalls,
+  { name, token } = newPlace(),
+  clock = systemClock,
+): Door => {
   const fd = newSocket(calls)
   const bound = atAddress(calls, name, (address, length) =>
     calls.bind(fd, address, length),

@@ -8,13 +8,32 @@ import { RelayUnavailable } from '../choose-relay.ts'
 import { makeRelay } from '../make-relay.ts'
 import { ownPrivileges } from '../privileges.ts'
 import { Outbox } from '../remote/outbox.ts'
-import type { Order, Report, Setup } from './messages.ts'
+import type { RelayEngine } from '../engine/relay-engine.ts'
+import type { Order, OrphanPlace, Report, Setup } from './messages.ts'
 import { RelayServer } from './relay-server.ts'
 import { errorOf, messageOf } from '../../util/usher-error.ts'
+
+/** Milliseconds for what could not be handed over. */
+const leftMs = 2000
+
+/** An orderly exit would wait for threads that wait in the kernel. */
+const endAtOnce = (): void => void process.kill(process.pid, 'SIGKILL')
+let whenOrphaned = endAtOnce
 
 const report = (what: Report, then = (): void => {}): void => {
   // With a callback, a parent that has just gone is no uncaught error.
   if (process.connected) process.send?.(what, undefined, {}, then)
+}
+
+/** Without its parent it serves on until another one's data plane has taken over, or the time is over. */
+const serveOrphaned = async (relay: RelayEngine, place: OrphanPlace): Promise<void> => {
+  try {
+    await relay.handOver(place)
+    const { refused } = await relay.handedOver()
+    if (refused === '') await relay.drain(leftMs)
+  } finally {
+    endAtOnce()
+  }
 }
 
 const setUp = async (setup: Setup): Promise<void> => {
@@ -29,6 +48,9 @@ const setUp = async (setup: Setup): Promise<void> => {
     openFileLimit,
     workers,
   })
+  const { orphan } = setup
+  if (orphan !== undefined && choice.name === 'linux')
+    whenOrphaned = () => void serveOrphaned(relay, orphan)
   const server = new RelayServer(relay, outbox)
   process.on('message', (order: Order) => {
     if (order.kind === 'news-taken') outbox.taken()
@@ -57,7 +79,6 @@ process.on('message', (order: Order) => {
 // Signals of a terminal reach the whole group: the parent decides when connections end.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
   process.on(signal, () => {})
-// However the parent went. An orderly exit would wait for threads that wait in the kernel.
-const orphaned = (): void => void process.kill(process.pid, 'SIGKILL')
-process.on('disconnect', orphaned)
-if (!process.connected) orphaned()
+// However the parent went.
+process.on('disconnect', () => whenOrphaned())
+if (!process.connected) whenOrphaned()

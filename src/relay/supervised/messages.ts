@@ -12,6 +12,14 @@ export interface Setup extends CommonSetup {
   readonly openFileLimit: number
   /** Threads; 0: as many as fit the machine. */
   readonly workers: number
+  /** Where the next control plane finds it if this one dies; undefined: it ends at once then. */
+  readonly orphan?: OrphanPlace | undefined
+}
+
+/** A data plane without its control plane serves on here for a while, until another one takes over. */
+export interface OrphanPlace extends Omit<HandOverPlace, 'refused'> {
+  /** For how long it waits. Milliseconds. */
+  readonly ms: number
 }
 
 /** What it has become. */

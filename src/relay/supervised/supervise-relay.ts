@@ -35,7 +35,7 @@ import {
   startError,
 } from './data-plane-process.ts'
 import { LastBinds, LastStats } from './last-stats.ts'
-import type { Call, DataPlaneSelf, Setup, StatsPage } from './messages.ts'
+import type { Call, DataPlaneSelf, OrphanPlace, Setup, StatsPage } from './messages.ts'
 import { listenerChanges } from '../listener-changes.ts'
 
 export interface SupervisedRelayDeps {
@@ -53,6 +53,8 @@ export interface SupervisedRelayDeps {
   /** What is applied has been lost with the process, and is to be applied again. */
   readonly lost?: () => void
   readonly program: DataPlaneProgram
+  /** Where a data plane waits that this process leaves behind; see `Setup`. */
+  readonly orphan?: OrphanPlace | undefined
   /** Ends this process, as there is a data plane that can't be. Default: process.exit(1). */
   readonly endProcess?: () => void
 }
@@ -100,13 +102,15 @@ export class SupervisedRelay implements Relay, HandsOver {
   #draining = false
 
   constructor(deps: SupervisedRelayDeps) {
-    const { relay, limits, observer, openFileLimit, workers, clock, random } = deps
+    const { relay, limits, observer, openFileLimit, workers, orphan } = deps
+    const { clock, random } = deps
     this.#deps = deps
     const wantedCauses = causes.filter(cause => observer.wants(cause))
-    this.#setup = { relay, limits, wantedCauses, openFileLimit, workers }
+    this.#setup = { relay, limits, wantedCauses, openFileLimit, workers, orphan }
     this.#restarts = new Restarts(clock, longestPauseMs, () => this.#start(), random)
     this.#news = new NewsReader(clock, this.#newsObserver())
     this.#lastStats = new LastStats(openFileLimit)
+    if (orphan !== undefined) this.#endWithThis()
     this.#start()
   }
 
@@ -184,6 +188,15 @@ export class SupervisedRelay implements Relay, HandsOver {
     await this.stats()
     await remote?.leave(leaveMs)
     return result
+  }
+
+  /** An end that was meant leaves none behind, as a crash does. */
+  #endWithThis(): void {
+    let hasCrashed = false
+    process.on('uncaughtExceptionMonitor', () => (hasCrashed = true))
+    process.on('exit', () => {
+      if (!hasCrashed) this.#process?.kill()
+    })
   }
 
   /** Rejects when the process that has the sockets ends before it has answered. */
