@@ -21,13 +21,14 @@ export interface Flooded {
 
 /** Each end does this: what one sends the other compares. */
 export const flood = (socket: Socket): Flooded => {
-  let [sent, received, firstWrong, state, isStopped] = [0, 0, -1, 'open', false]
+  let [sent, received, firstWrong, state] = [0, 0, -1, 'open']
+  const now = { isStopped: false }
   const pump = (): void => {
-    for (let writes = true; writes && !isStopped && !socket.destroyed;) {
+    while (!now.isStopped && !socket.destroyed) {
       const at = sent % period
       const piece = twice.subarray(at, at + period)
       sent += piece.length
-      writes = socket.write(piece)
+      if (!socket.write(piece)) return
     }
   }
   socket.on('drain', pump)
@@ -53,7 +54,7 @@ export const flood = (socket: Socket): Flooded => {
     firstWrong: () => firstWrong,
     state: () => state,
     stop: () => {
-      isStopped = true
+      now.isStopped = true
       socket.end()
     },
   }

@@ -213,7 +213,12 @@ export class RelayEngine implements Relay, HandsOver {
         sockets: [],
       }
     const channel = await knock(this.#calls, name, token, knockMs)
-    const begun = await TakeOver.begin(channel, this.#taker(), this.#clock)
+    const begun = await TakeOver.begin(channel, this.#taker(), this.#clock).catch(
+      (error: unknown) => {
+        channel.close()
+        throw error
+      },
+    )
     if (typeof begun === 'string') {
       channel.close()
       return { refused: begun, sockets: [] }
@@ -288,6 +293,11 @@ export class RelayEngine implements Relay, HandsOver {
 
   /** If the worker dies its descriptors are closed with those that it has opened itself. */
   async #adopt(worker: WorkerHandle, given: GivenConnections): Promise<number> {
+    if (!worker.isThere) {
+      for (const fd of given.fds) this.#calls.close(fd)
+      this.#descriptors.release(given.fds.length)
+      return 0
+    }
     this.#sockets.give(worker, given.fds)
     return ((await worker.call({ kind: 'adopt', given })) ?? 0) as number
   }
@@ -688,8 +698,9 @@ class WorkerPool {
 
   async staying(): Promise<Staying> {
     const counts: Record<string, number> = {}
-    for (const some of (await this.#call({ kind: 'staying' })) as Staying[])
-      for (const [why, count] of Object.entries(some))
+    // One that has died has none.
+    for (const some of (await this.#call({ kind: 'staying' })) as (Staying | undefined)[])
+      for (const [why, count] of Object.entries(some ?? {}))
         counts[why] = (counts[why] ?? 0) + count
     return counts
   }

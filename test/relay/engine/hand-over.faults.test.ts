@@ -13,7 +13,7 @@ import { listenerSpec, relayFixture } from '../../support/relay-fixture.ts'
 import { dial, tcpBackend } from '../../support/tcp-backend.ts'
 import { typescript } from '../../support/typescript.ts'
 import { until } from '../../support/until.ts'
-import type { ChildCall, Step } from './hand-over-child.ts'
+import type { ChildCall, Step } from './hand-over-mortal.ts'
 
 type Args<K extends ChildCall['name']> = Omit<
   Extract<ChildCall, { name: K }>,
@@ -22,7 +22,7 @@ type Args<K extends ChildCall['name']> = Omit<
 
 /** A relay in a process of its own that dies at `step`. Calls that it does not live to answer are rejected. */
 const child = async (t: Test, step: Step) => {
-  const program = fileURLToPath(new URL('hand-over-child.ts', import.meta.url))
+  const program = fileURLToPath(new URL('hand-over-mortal.ts', import.meta.url))
   const { PATH } = process.env
   const process_ = spawn(process.execPath, [typescript, program, step], {
     env: { PATH },

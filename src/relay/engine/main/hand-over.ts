@@ -4,6 +4,7 @@ import type { Channel, Message } from '../../hand-over/channel.ts'
 import type { ListenerCounters } from '../../counters.ts'
 import type { EndpointStats, HandedOver, Inheritance, TakenOver } from '../../relay.ts'
 import type { GivenConnections, MovedConnection, Staying } from '../../hand-over/moved.ts'
+import { faultOf, fdsOfConnections } from '../../hand-over/well-formed.ts'
 import type { HandedSockets } from './open-sockets.ts'
 
 /*
@@ -59,6 +60,8 @@ type Asked =
   | { readonly kind: 'kept' }
   | { readonly kind: 'not-kept'; readonly reason: string }
 
+type Take = Extract<Asked, { kind: 'take' }>
+
 /** From the old one. */
 type Told =
   | { readonly kind: 'refused'; readonly reason: string }
@@ -96,7 +99,7 @@ export const handOver = async (
   clock: Clock,
 ): Promise<HandedOver> => {
   const { pid } = channel.peer
-  const asked = await answerOf<Asked>(channel, 'take')
+  const asked = await answerOf<Asked, 'take'>(channel, 'take')
   const sockets = giver.sockets()
   const fds = sockets.flatMap(one => one.fds)
   const refused = whyNot(asked, giver.workers, fds.length)
@@ -138,7 +141,7 @@ const giveConnections = async (
     let given = 0
     for await (const some of giver.give(mostFdsAtOnce)) {
       const refused = await giveSome(channel, some)
-      if (refused !== '') return { connections, stopped: refused }
+      if (refused !== '') return { connections: connections + given, stopped: refused }
       given += some.connections.length
     }
     connections += given
@@ -160,7 +163,8 @@ const giveSome = async (channel: Channel, given: Given): Promise<string> => {
     if (answer.kind === 'kept') {
       await tell(channel, { kind: 'commit' })
       isTaken = true
-    } else refused = answer.kind === 'not-kept' ? answer.reason : 'an unknown answer'
+    } else if (answer.kind === 'not-kept') refused = answer.reason
+    else throw unexpected(answer)
   } catch (error) {
     refused = messageOf(error)
     // If it is still there it must know that they are not its own.
@@ -171,9 +175,8 @@ const giveSome = async (channel: Channel, given: Given): Promise<string> => {
   return refused
 }
 
-const whyNot = (asked: Asked, workers: number, sockets: number): string => {
-  if (asked.kind !== 'take' || asked.format !== format)
-    return 'it is of a version that hands over in another way'
+const whyNot = (asked: Take, workers: number, sockets: number): string => {
+  if (asked.format !== format) return 'it is of a version that hands over in another way'
   if (asked.workers < workers)
     return `it has ${asked.workers} workers, and this one has ${workers}: who waits in the other queues would be lost`
   if (asked.room < sockets)
@@ -203,6 +206,8 @@ export class TakeOver {
   readonly #channel: Channel
   readonly #taker: Taker
   readonly #clock: Clock
+  /** Ids of those that are served here. */
+  #listeners: ReadonlySet<string> = new Set()
 
   /** What the other process listens on. */
   readonly sockets: Inheritance['sockets']
@@ -227,10 +232,17 @@ export class TakeOver {
   ): Promise<TakeOver | string> {
     const { workers } = taker
     await tell(channel, { kind: 'take', format, workers, room: taker.room() })
-    const { value, fds } = await messageFrom(channel, answerMs)
-    const told = value as Told
+    const message = await messageFrom(channel, answerMs)
+    const { fds } = message
+    const told = message.value as Told
+    if (told.kind !== 'sockets') channel.drop(message)
     if (told.kind === 'refused') return told.reason
     if (told.kind !== 'sockets') throw unexpected(told)
+    const said = told.sockets.reduce((sum, one) => sum + one.fds, 0)
+    if (said !== fds.length) {
+      channel.drop(message)
+      throw miscounted(fds.length, said)
+    }
     let at = 0
     taker.adoptSockets(
       told.sockets.map(({ listener, protocol, bind, spread, fds: count }) => {
@@ -253,6 +265,7 @@ export class TakeOver {
     let connections = 0
     let staying: Staying = {}
     let lost = ''
+    this.#listeners = new Set(listeners)
     try {
       await tell(this.#channel, { kind: 'ready', listeners })
       const told = await answerOf<Told>(this.#channel)
@@ -279,12 +292,16 @@ export class TakeOver {
   }> {
     let connections = 0
     for (;;) {
-      const { value, fds } = await messageFrom(this.#channel, settleMs + answerMs)
-      const told = value as Told
+      const message = await messageFrom(this.#channel, settleMs + answerMs)
+      const { fds } = message
+      const told = message.value as Told
+      if (told.kind !== 'connections') this.#channel.drop(message)
       if (told.kind === 'over') {
         this.#taker.counted(told.counted)
         return { connections, staying: told.staying }
       }
+      // What it was to give could not be sent.
+      if (told.kind === 'abort') continue
       if (told.kind !== 'connections') throw unexpected(told)
       connections += await this.#take({ connections: told.connections, fds })
     }
@@ -294,9 +311,9 @@ export class TakeOver {
   async #take(given: GivenConnections): Promise<number> {
     const { fds } = given
     const { length } = fds
-    if (!this.#taker.takeRoom(length)) {
+    const reason = this.#whyNotKept(given)
+    if (reason !== '') {
       this.#taker.close(fds)
-      const reason = 'the new process has too few file descriptors'
       await tell(this.#channel, { kind: 'not-kept', reason })
       return 0
     }
@@ -310,6 +327,17 @@ export class TakeOver {
       }
     }
     return areOurs ? this.#taker.adopt(given) : 0
+  }
+
+  /** '' when its descriptors are paid for. */
+  #whyNotKept({ connections, fds: { length } }: GivenConnections): string {
+    const said = fdsOfConnections(connections)
+    if (said !== length) return miscounted(length, said).message
+    if (connections.some(({ listener }) => !this.#listeners.has(listener)))
+      return 'the new process does not serve what they came by'
+    return this.#taker.takeRoom(length)
+      ? ''
+      : 'the new process has too few file descriptors'
   }
 
   async #areOurs(): Promise<boolean> {
@@ -330,7 +358,10 @@ const tell = (
 const messageFrom = async (channel: Channel, ms: number): Promise<Message> => {
   const message = await channel.receive(ms)
   if (message === undefined) throw new Error('the other process has ended')
-  return message
+  const fault = faultOf(message.value)
+  if (fault === '') return message
+  channel.drop(message)
+  throw new Error(fault)
 }
 
 const answerOf = async <M extends Asked | Told, K extends M['kind'] = M['kind']>(
@@ -338,10 +369,16 @@ const answerOf = async <M extends Asked | Told, K extends M['kind'] = M['kind']>
   kind?: K,
   ms = answerMs,
 ): Promise<Extract<M, { kind: K }>> => {
-  const value = (await messageFrom(channel, ms)).value as M
+  const message = await messageFrom(channel, ms)
+  // None of these brings any.
+  channel.drop(message)
+  const value = message.value as M
   if (kind !== undefined && value.kind !== kind) throw unexpected(value)
   return value as Extract<M, { kind: K }>
 }
+
+const miscounted = (come: number, said: number): Error =>
+  new Error(`${come} descriptors came where the other process speaks of ${said}`)
 
 const unexpected = ({ kind }: Asked | Told): Error =>
   new Error(`the other process says ${JSON.stringify(kind)} where something else was due`)

@@ -17,7 +17,7 @@ export type Step = '' | `${'before' | 'sent' | 'received'} ${string}`
 
 export type ChildCall = { readonly id: number } & (
   | { readonly name: 'apply'; readonly listeners: readonly RelayListener[] }
-  | { readonly name: 'handOver' | 'handedOver' | 'finishTakeOver' | 'drain' | 'stats' }
+  | { readonly name: 'handOver' | 'handedOver' | 'finishTakeOver' | 'drain' }
   | { readonly name: 'takeOver'; readonly place: HandOverPlace }
 )
 
@@ -67,33 +67,17 @@ const mortal = (calls: Syscalls): Syscalls => {
 
 const say = (message: object): void => void process.send?.(message)
 
-const faults: string[] = []
 const relay = makeLinuxRelayWith({ workers: 2, calls: mortal(loadSyscalls()) })({
   limits: defaultLimits,
   openFileLimit: 20_000,
-  observer: {
-    ...silentObserver,
-    fault: (_listener, error) => void faults.push(error.message),
-  },
+  observer: silentObserver,
 })
 
 const answer = (call: ChildCall): unknown => {
-  switch (call.name) {
-    case 'apply':
-      return relay.apply(call.listeners)
-    case 'takeOver':
-      return relay.takeOver(call.place)
-    case 'stats': {
-      const stats = relay.stats()
-      return { faults, stats: { ...stats, listeners: [...stats.listeners] } }
-    }
-    case 'drain':
-      return relay.drain(0)
-    case 'handOver':
-    case 'handedOver':
-    case 'finishTakeOver':
-      return relay[call.name]()
-  }
+  if (call.name === 'apply') return relay.apply(call.listeners)
+  if (call.name === 'takeOver') return relay.takeOver(call.place)
+  if (call.name === 'drain') return relay.drain(0)
+  return relay[call.name]()
 }
 
 process.on('message', message => {
