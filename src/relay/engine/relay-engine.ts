@@ -106,6 +106,8 @@ export class RelayEngine implements Relay, HandsOver {
   #ended: Promise<DrainResult> | undefined
   /** To another process. */
   #handingOver: Promise<HandedOver> | undefined
+  /** Until that process has come. */
+  #door: Door | undefined
   /** From another one, until it is finished. */
   #takeOver: TakeOver | undefined
 
@@ -197,7 +199,8 @@ export class RelayEngine implements Relay, HandsOver {
     if (this.#draining || this.#handingOver !== undefined)
       throw new Error('it is handing over to another Usher already, or ending')
     const door = openDoor(this.#calls)
-    this.#handingOver = this.#handOver(door).finally(() => door.close())
+    this.#door = door
+    this.#handingOver = this.#handOver(door)
     this.#handingOver.catch(() => (this.#handingOver = undefined))
     return { name: door.name, token: door.token, refused: '' }
   }
@@ -234,7 +237,7 @@ export class RelayEngine implements Relay, HandsOver {
   }
 
   async #handOver(door: Door): Promise<HandedOver> {
-    const channel = await door.accept(knockMs)
+    const channel = await door.accept(knockMs).finally(() => (this.#door = undefined))
     try {
       return await handOver(channel, this.#giver(), this.#clock)
     } finally {
@@ -304,11 +307,23 @@ export class RelayEngine implements Relay, HandsOver {
 
   /** The threads have ended when it resolves. */
   async drain(ms: number): Promise<DrainResult> {
+    const until = this.#clock.now() + ms
+    if (this.#handingOver !== undefined && !this.#draining) await this.#endHandOver(ms)
     this.#draining = true
     this.#idle ??= this.#stopAccepting()
-    await within(this.#clock, ms, this.#idle)
+    await within(this.#clock, Math.max(0, until - this.#clock.now()), this.#idle)
     this.#ended ??= this.#end()
     return this.#ended
+  }
+
+  /** One that has come gets what it was promised; no other is waited for. */
+  async #endHandOver(ms: number): Promise<void> {
+    this.#door?.close()
+    // What has gone wrong is told by `handedOver`.
+    const over = this.#handingOver?.catch(() => {})
+    await within(this.#clock, ms, over ?? Promise.resolve())
+    // It may be about to serve them: to shut them down would end that, too.
+    if (this.#handingOver !== undefined) this.#sockets.giveAway()
   }
 
   async #stopAccepting(): Promise<void> {
