@@ -35,6 +35,10 @@ export interface PodLife {
 
 const signalWithinMs = 1000
 
+/** Milliseconds for addresses to be free that another Usher has had, and between two looks. */
+const listenWithinMs = 5000
+const lookMs = 20
+
 /** So long it may take until the first state is served before that is logged. */
 const notReadyMs = 5000
 
@@ -56,6 +60,7 @@ export const serve = async (
   const stop = stopOnSignals(log, pod !== undefined)
   let proxy: RunningProxy | undefined
   const silence = watchdogMs(process.env)
+  let hasPredecessor = false
   const manager = new ServiceManager({
     notify: noticesTo(process.env, log),
     sentence: () => (proxy === undefined ? 'Starting' : healthSentence(proxy)),
@@ -82,6 +87,7 @@ export const serve = async (
       stop.request({ code: 0, reason, isReplaced: true })
     }
     const predecessor = await findPredecessor(serving.takeOver, log)
+    hasPredecessor = predecessor !== undefined
     proxy = await startProxy({
       ...deps,
       log,
@@ -108,7 +114,10 @@ export const serve = async (
     // The first state may be long in coming, and a signal must not wait for it.
     const ready = await Promise.race([isReady, stop.requested.then(() => false)])
     slow.cancel()
-    if (ready && mustListen) rejectNotListening(proxy)
+    if (ready && mustListen) {
+      if (hasPredecessor) await listening(proxy, stop)
+      rejectNotListening(proxy)
+    }
     if (ready) announce(log, proxy)
     if (ready) manager.ready()
     const { code, reason, mayLinger, isReplaced } = await stop.requested
@@ -163,6 +172,17 @@ const linger = async (
   const reason = stop.reason?.reason
   log.info({ reason, lingerMs }, 'stopping: lingering, and still accepting')
   await stop.linger(lingerMs)
+}
+
+/** Where nothing was taken over, the one before lets go of its addresses, and each is tried again until then. */
+const listening = async (proxy: RunningProxy, stop: Stop): Promise<void> => {
+  const until = systemClock.now() + listenWithinMs
+  while (
+    proxy.notListening().length > 0 &&
+    stop.reason === undefined &&
+    systemClock.now() < until
+  )
+    await setTimeout(lookMs)
 }
 
 /** A proxy without an address that clients reach must not look like one that works. */

@@ -1,5 +1,6 @@
 import type { Log } from '../observe/log.ts'
 import { type StatusDocument, tookOverText } from '../observe/status.ts'
+import type { ChosenRelay } from '../relay/make-relay.ts'
 import type { HandsOver, Inheritance, TakenOver } from '../relay/relay.ts'
 import type { Clock } from '../util/clock.ts'
 import { messageOf } from '../util/usher-error.ts'
@@ -12,6 +13,7 @@ const lookMs = 20
 
 /** Of a `DataPath`. */
 interface HeirPath {
+  readonly relayChoice: Pick<ChosenRelay, 'name'>
   readonly relay: HandsOver
   readonly inherit: (from: Inheritance, capture: string) => void
 }
@@ -58,13 +60,20 @@ export class TakeOverAtStart {
   /** '', or why there is nothing to be had. */
   async #begin(path: HeirPath | undefined): Promise<string> {
     try {
-      const hasRelay = path !== undefined
+      // Nothing comes to the portable one: then the one before is to let go of its addresses at once.
+      const hasRelay = path !== undefined && path.relayChoice.name !== 'portable'
       const answer = await this.#predecessor.ask(hasRelay)
       const { name, token, refused, capture, orders } = answer
       this.#orders.takeOver(orders)
       if (refused !== '') return refused
       if (path === undefined || name === '') return 'there is no relay on both sides'
-      const inheritance = await path.relay.takeOver({ name, token, refused })
+      const inheritance = await path.relay
+        .takeOver({ name, token, refused })
+        .catch(async (error: unknown) => {
+          // It serves on, then, and would keep what is to be listened on here; one that has ended does not.
+          await this.#predecessor.ask(false).catch(() => {})
+          throw error
+        })
       if (inheritance.refused === '') path.inherit(inheritance, capture)
       return inheritance.refused
     } catch (error) {

@@ -200,11 +200,15 @@ const zeros = Object.fromEntries(plain.map(name => [name, 0])) as Record<
   number
 >
 
+/** Of an older version, which may not know all. */
+type CountedElsewhere = Omit<ListenerCounters, PlainCounter> &
+  Partial<Record<PlainCounter, number>>
+
 /** Without the zeros at the end: of most listeners that is nearly all. */
-export const cellsOf = (counters: ListenerCounters): readonly number[] => {
+export const cellsOf = (counters: CountedElsewhere): readonly number[] => {
   const { failed, datagramsDropped, dialSeconds, holdSeconds } = counters
   const cells = [
-    ...plain.map(name => counters[name]),
+    ...plain.map(name => counters[name] ?? 0),
     ...causes.map(cause => failed[cause] ?? 0),
     ...dropReasons.map(reason => datagramsDropped[reason] ?? 0),
     ...dialSeconds,

@@ -23,7 +23,7 @@ export const takeOver: Handler<'take-over'> = async (
   // Before it listens it has to know its proxy ports, which is a matter of who changes the host.
   await deps.mode.lend()
   if (relay === undefined || !hasRelay) {
-    const refused = relay === undefined ? '' : 'the new one has no relay yet'
+    const refused = relay === undefined ? '' : 'the new one has no relay that takes over'
     deps.replaced({ ...by, refused })
     return { ...own, name: '', token: '', refused }
   }

@@ -121,6 +121,8 @@ export class RelayEngine implements Relay, HandsOver {
   /** To another process. */
   #handingOver: Promise<HandedOver> | undefined
   #hasGivenAway = false
+  /** Until that process has come. */
+  #door: Door | undefined
   /** From another one, until it is finished. */
   #takeOver: TakeOver | undefined
 
@@ -213,8 +215,8 @@ export class RelayEngine implements Relay, HandsOver {
     if (this.#draining || this.#handingOver !== undefined)
       throw new Error('it is handing over to another Usher already, or ending')
     const door = openDoor(this.#calls, at)
-    const met = this.#handOver(door, at?.ms ?? knockMs)
-    this.#handingOver = met.finally(() => door.close())
+    this.#door = door
+    this.#handingOver = this.#handOver(door, at?.ms ?? knockMs)
     this.#handingOver.catch(() => (this.#handingOver = undefined))
     return { name: door.name, token: door.token, refused: '' }
   }
@@ -230,7 +232,12 @@ export class RelayEngine implements Relay, HandsOver {
         sockets: [],
       }
     const channel = await knock(this.#calls, name, token, knockMs)
-    const begun = await TakeOver.begin(channel, this.#taker(), this.#clock)
+    const begun = await TakeOver.begin(channel, this.#taker(), this.#clock).catch(
+      (error: unknown) => {
+        channel.close()
+        throw error
+      },
+    )
     if (typeof begun === 'string') {
       channel.close()
       return { refused: begun, sockets: [] }
@@ -246,7 +253,7 @@ export class RelayEngine implements Relay, HandsOver {
   }
 
   async #handOver(door: Door, ms: number): Promise<HandedOver> {
-    const channel = await door.accept(ms)
+    const channel = await door.accept(ms).finally(() => (this.#door = undefined))
     try {
       return await handOver(channel, this.#giver(), this.#clock)
     } finally {
@@ -375,17 +382,34 @@ export class RelayEngine implements Relay, HandsOver {
 
   /** If the worker dies its descriptors are closed with those that it has opened itself. */
   async #adopt(worker: WorkerHandle, given: GivenConnections): Promise<number> {
+    if (!worker.isThere) {
+      for (const fd of given.fds) this.#calls.close(fd)
+      this.#descriptors.release(given.fds.length)
+      return 0
+    }
     this.#sockets.give(worker, given.fds)
     return ((await worker.call({ kind: 'adopt', given })) ?? 0) as number
   }
 
   /** The threads have ended when it resolves. */
   async drain(ms: number): Promise<DrainResult> {
+    const until = this.#clock.now() + ms
+    if (this.#handingOver !== undefined && !this.#draining) await this.#endHandOver(ms)
     this.#draining = true
     this.#idle ??= this.#stopAccepting()
-    await within(this.#clock, ms, this.#idle)
+    await within(this.#clock, Math.max(0, until - this.#clock.now()), this.#idle)
     this.#ended ??= this.#end()
     return this.#ended
+  }
+
+  /** One that has come gets what it was promised; no other is waited for. */
+  async #endHandOver(ms: number): Promise<void> {
+    this.#door?.close()
+    // What has gone wrong is told by `handedOver`.
+    const over = this.#handingOver?.catch(() => {})
+    await within(this.#clock, ms, over ?? Promise.resolve())
+    // It may be about to serve them: to shut them down would end that, too.
+    if (this.#handingOver !== undefined) this.#sockets.giveAway()
   }
 
   async #stopAccepting(): Promise<void> {
@@ -776,8 +800,9 @@ class WorkerPool {
 
   async staying(): Promise<Staying> {
     const counts: Record<string, number> = {}
-    for (const some of (await this.#call({ kind: 'staying' })) as Staying[])
-      for (const [why, count] of Object.entries(some))
+    // One that has died has none.
+    for (const some of (await this.#call({ kind: 'staying' })) as (Staying | undefined)[])
+      for (const [why, count] of Object.entries(some ?? {}))
         counts[why] = (counts[why] ?? 0) + count
     return counts
   }

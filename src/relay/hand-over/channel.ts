@@ -136,6 +136,11 @@ export class Channel {
     return found.message
   }
 
+  /** Closes what came with a message that is of no use. */
+  drop({ fds }: Message): void {
+    this.#socket.closeAll(fds)
+  }
+
   /** The other side has closed it, and goes on: what it had sent is not ours if it has not said so. */
   get wasLeft(): boolean {
     return this.#wasLeft

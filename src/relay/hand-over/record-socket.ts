@@ -13,6 +13,7 @@ import { errno, errnoName, systemError } from '../../ffi/errno.ts'
 import { cmsghdr, iovec, msghdr, ucred } from '../../ffi/struct-layout.ts'
 import type { NativeMemory, Syscalls } from '../../ffi/syscalls.ts'
 import { UsherError } from '../../util/usher-error.ts'
+import { openFileLimit } from '../fd-limit.ts'
 
 /** Descriptors that one record carries at most: the kernel's SCM_MAX_FD. One more is EINVAL. */
 export const mostRecordFds = 253
@@ -80,6 +81,8 @@ export class RecordSocket {
   readonly #fd: number
   /** Of the record that is being sent or received: no call lasts longer than its function. */
   readonly #memory: NativeMemory
+  /** Where descriptors are cut off there is none left to look for it with, and the other way takes seconds. */
+  readonly #openFiles = openFileLimit()
   #isClosed = false
 
   constructor(calls: Syscalls, fd: number) {
@@ -201,7 +204,7 @@ export class RecordSocket {
     const isShort = length < header.size
     const said = bytes.toString('latin1', place.data, place.data + magic.length)
     if (isShort || said !== magic) {
-      if ((flags & MSG_CTRUNC) !== 0) throw cutOff(fds.length, undefined)
+      if ((flags & MSG_CTRUNC) !== 0) throw this.#cutOff(fds.length, undefined)
       throw handOverFault('what came from the other process is not of an Usher')
     }
     const itsFormat = view.getUint8(place.data + header.format)
@@ -211,7 +214,7 @@ export class RecordSocket {
       )
     const announced = view.getUint16(place.data + header.fds, true)
     if ((flags & MSG_CTRUNC) !== 0 || fds.length < announced)
-      throw cutOff(fds.length, announced)
+      throw this.#cutOff(fds.length, announced)
     const kind = kinds[view.getUint8(place.data + header.kind)]
     const isLast = view.getUint8(place.data + header.isLast)
     if (
@@ -256,6 +259,14 @@ export class RecordSocket {
     return fds
   }
 
+  /** The kernel drops what does not fit and says no more than that it did. */
+  #cutOff(arrived: number, announced: number | undefined): UsherError {
+    const count = announced === undefined ? `${arrived}` : `${arrived} of ${announced}`
+    return handOverFault(
+      `descriptors were cut off on their way into this process: ${count} arrived. Either its limit on open files (RLIMIT_NOFILE, ${this.#openFiles}) is too low: raise it (LimitNOFILE=, ulimit -n); or a security policy such as SELinux keeps them out: see the audit log`,
+    )
+  }
+
   #must(what: string, result: number): void {
     if (result < 0)
       throw handOverFault(
@@ -287,12 +298,4 @@ const unsent = (result: number, fds: number): UsherError => {
   return fds === 0
     ? broken('sendmsg', result)
     : handOverFault(`${fds} descriptors can't be handed over: ${cause.message}`, cause)
-}
-
-/** The kernel drops what does not fit and says no more than that it did. */
-const cutOff = (arrived: number, announced: number | undefined): UsherError => {
-  const count = announced === undefined ? `${arrived}` : `${arrived} of ${announced}`
-  return handOverFault(
-    `descriptors were cut off on their way into this process: ${count} arrived. Either its limit on open files (RLIMIT_NOFILE) is too low: raise it (LimitNOFILE=, ulimit -n); or a security policy such as SELinux keeps them out: see the audit log`,
-  )
 }

@@ -463,7 +463,7 @@ t.test('descriptors beyond the limit of a process are told', { skip }, async t =
   })
   t.equal(openFds(), before + 199)
   const { problem, left } = await report()
-  t.match(problem, /cut off .*: \d+ of 200 arrived\. .*\(RLIMIT_NOFILE\) is too low/)
+  t.match(problem, /cut off .*: \d+ of 200 arrived\. .*\(RLIMIT_NOFILE, 64\) is too low/)
   t.equal(left, 0)
 })
 

@@ -10,6 +10,7 @@ import type {
   MovedFlows,
   Staying,
 } from '../../hand-over/moved.ts'
+import { faultOf, fdsOfConnections } from '../../hand-over/well-formed.ts'
 import type { HandedSockets } from './open-sockets.ts'
 
 /*
@@ -87,6 +88,8 @@ type Asked =
   | { readonly kind: 'kept' }
   | { readonly kind: 'not-kept'; readonly reason: string }
 
+type Take = Extract<Asked, { kind: 'take' }>
+
 /** From the old one. */
 type Told =
   | { readonly kind: 'refused'; readonly reason: string }
@@ -147,7 +150,7 @@ export const handOver = async (
   clock: Clock,
 ): Promise<HandedOver> => {
   const { pid } = channel.peer
-  const asked = await answerOf<Asked>(channel, 'take')
+  const asked = await answerOf<Asked, 'take'>(channel, 'take')
   const sockets = giver.sockets()
   const fds = sockets.flatMap(one => one.fds)
   const refused = whyNot(asked, giver.workers, fds.length)
@@ -214,7 +217,8 @@ const giveConnections = async (
     let given = 0
     for await (const some of giver.give(mostFdsAtOnce)) {
       const { count, refused, fds: own } = await giveSome(channel, some)
-      if (refused !== '') return { connections, fds, stopped: refused }
+      if (refused !== '')
+        return { connections: connections + given, fds, stopped: refused }
       given += count
       fds += own
     }
@@ -286,7 +290,8 @@ const giveSome = async (channel: Channel, given: Given): Promise<GivingResult> =
     if (answer.kind === 'kept') {
       await tell(channel, { kind: 'commit' })
       isTaken = true
-    } else refused = answer.kind === 'not-kept' ? answer.reason : 'an unknown answer'
+    } else if (answer.kind === 'not-kept') refused = answer.reason
+    else throw unexpected(answer)
   } catch (error) {
     refused = messageOf(error)
     isOver = true
@@ -298,9 +303,8 @@ const giveSome = async (channel: Channel, given: Given): Promise<GivingResult> =
   return { count, fds, refused, isOver }
 }
 
-const whyNot = (asked: Asked, workers: number, sockets: number): string => {
-  if (asked.kind !== 'take' || asked.format !== format)
-    return 'it is of a version that hands over in another way'
+const whyNot = (asked: Take, workers: number, sockets: number): string => {
+  if (asked.format !== format) return 'it is of a version that hands over in another way'
   if (asked.workers < workers)
     return `it has ${asked.workers} workers, and this one has ${workers}: who waits in the other queues would be lost`
   if (asked.room < sockets)
@@ -343,6 +347,8 @@ export class TakeOver {
   readonly #taker: Taker
   readonly #clock: Clock
   readonly #taken = { connections: 0, flows: 0 }
+  /** Ids of those that are served here. */
+  #listeners: ReadonlySet<string> = new Set()
 
   /** What the other process listens on. */
   readonly sockets: Inheritance['sockets']
@@ -367,10 +373,17 @@ export class TakeOver {
   ): Promise<TakeOver | string> {
     const { workers } = taker
     await tell(channel, { kind: 'take', format, workers, room: taker.room() })
-    const { value, fds } = await messageFrom(channel, answerMs)
-    const told = value as Told
+    const message = await messageFrom(channel, answerMs)
+    const { fds } = message
+    const told = message.value as Told
+    if (told.kind !== 'sockets') channel.drop(message)
     if (told.kind === 'refused') return told.reason
     if (told.kind !== 'sockets') throw unexpected(told)
+    const said = told.sockets.reduce((sum, one) => sum + one.fds, 0)
+    if (said !== fds.length) {
+      channel.drop(message)
+      throw miscounted(fds.length, said)
+    }
     let at = 0
     taker.adoptSockets(
       told.sockets.map(({ listener, protocol, bind, spread, fds: count }) => {
@@ -392,6 +405,7 @@ export class TakeOver {
     const startedAt = this.#clock.now()
     let staying: Staying = {}
     let [lost, hasEnded] = ['', false]
+    this.#listeners = new Set(listeners)
     try {
       const binds = taker.awaitingFlows()
       const room = taker.room()
@@ -427,17 +441,21 @@ export class TakeOver {
     for (;;) {
       const message = await messageFrom(this.#channel, settleMs + answerMs)
       const told = message.value as Told
+      if (told.kind !== 'connections' && told.kind !== 'flows')
+        this.#channel.drop(message)
       if (told.kind === 'over') {
         this.#taker.counted(told.counted)
         return told.staying
       }
+      // What it was to give could not be sent.
+      if (told.kind === 'abort') continue
       await this.#take(message)
     }
   }
 
   /** What goes as one: it is this process's as a whole, or not at all. */
   async #take(first: Message): Promise<void> {
-    const batch = new Batch(this.#taker)
+    const batch = new Batch(this.#taker, this.#listeners)
     try {
       for (let message = first; batch.take(message);)
         message = await messageFrom(this.#channel, answerMs)
@@ -468,6 +486,7 @@ export class TakeOver {
 /** What has come and is not this process's yet. */
 class Batch {
   readonly #taker: Taker
+  readonly #listeners: ReadonlySet<string>
   readonly #connections: GivenConnections[] = []
   readonly #flows: GivenPart[] = []
   #binds: readonly string[] = []
@@ -478,18 +497,25 @@ class Batch {
   isAborted = false
   areOurs = false
 
-  constructor(taker: Taker) {
+  /** `listeners`: ids of those that are served here. */
+  constructor(taker: Taker, listeners: ReadonlySet<string>) {
     this.#taker = taker
+    this.#listeners = listeners
   }
 
   /** Whether there is more to come. */
   take({ value, fds }: Message): boolean {
     const told = value as Told
     if (told.kind === 'connections') {
+      const { connections } = told
+      this.#check(fdsOfConnections(connections), fds)
+      if (connections.some(({ listener }) => !this.#listeners.has(listener)))
+        this.refused ||= notServed
       if (this.#pay(fds)) this.#connections.push({ ...told, fds })
       return false
     }
     if (told.kind === 'flows') {
+      this.#check(told.flows.length, fds)
       if (this.#pay(fds)) this.#flows.push({ ...told, fds })
       return true
     }
@@ -521,6 +547,10 @@ class Batch {
     return { connections, flows }
   }
 
+  #check(said: number, { length }: readonly number[]): void {
+    if (said !== length) this.refused ||= miscounted(length, said).message
+  }
+
   #pay(fds: readonly number[]): boolean {
     if (this.refused === '' && !this.#taker.takeRoom(fds.length)) this.refused = tooFew
     if (this.refused === '') this.#fds.push(...fds)
@@ -540,9 +570,14 @@ const tell = (
 
 const messageFrom = async (channel: Channel, ms: number): Promise<Message> => {
   const message = await channel.receive(ms)
-  if (message !== undefined) return message
-  if (channel.wasLeft) throw new Error('the other process has left')
-  throw new OtherEnded('the other process has ended')
+  if (message === undefined) {
+    if (channel.wasLeft) throw new Error('the other process has left')
+    throw new OtherEnded('the other process has ended')
+  }
+  const fault = faultOf(message.value)
+  if (fault === '') return message
+  channel.drop(message)
+  throw new Error(fault)
 }
 
 const answerOf = async <M extends Asked | Told, K extends M['kind'] = M['kind']>(
@@ -550,10 +585,16 @@ const answerOf = async <M extends Asked | Told, K extends M['kind'] = M['kind']>
   kind?: K,
   ms = answerMs,
 ): Promise<Extract<M, { kind: K }>> => {
-  const value = (await messageFrom(channel, ms)).value as M
+  const message = await messageFrom(channel, ms)
+  // None of these brings any.
+  channel.drop(message)
+  const value = message.value as M
   if (kind !== undefined && value.kind !== kind) throw unexpected(value)
   return value as Extract<M, { kind: K }>
 }
+
+const miscounted = (come: number, said: number): Error =>
+  new Error(`${come} descriptors came where the other process speaks of ${said}`)
 
 const unexpected = ({ kind }: Asked | Told): Error =>
   new Error(`the other process says ${JSON.stringify(kind)} where something else was due`)

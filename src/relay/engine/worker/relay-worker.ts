@@ -29,6 +29,7 @@ import { TcpConnections } from '../tcp/tcp-connections.ts'
 import { TcpListener } from '../tcp/tcp-listener.ts'
 import type { Remembered } from '../../../balance/affinity.ts'
 import type { GivenConnections, GivenFlows } from '../../hand-over/moved.ts'
+import { fdsOfConnections } from '../../hand-over/well-formed.ts'
 import { TcpService } from '../tcp/tcp-service.ts'
 import { UdpListener } from '../udp/udp-listener.ts'
 import { newUdpShared, type UdpShared } from '../udp/udp-shared.ts'
@@ -333,8 +334,13 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
     let adopted = 0
     for (const one of connections) {
       const service = services.get(one.listener)
-      // It was said which listeners there are.
-      if (service === undefined) throw new Error(`there is no listener ${one.listener}`)
+      if (service === undefined) {
+        // Who gave it was told otherwise: the thread that knew it has died, and this one is in its place.
+        const count = fdsOfConnections([one])
+        for (let i = 0; i < count; i += 1) this.#env.fds.close(left.next().value ?? -1)
+        this.#env.fds.release(count)
+        continue
+      }
       this.#connections.moving.adopt(service, one, left as Iterator<number, number>)
       adopted += 1
     }

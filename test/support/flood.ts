@@ -1,0 +1,61 @@
+import { randomBytes } from 'node:crypto'
+import type { Socket } from 'node:net'
+
+const period = 1 << 16
+const once = randomBytes(period)
+/** Twice, so that the piece that should stand at any place is one slice of it. */
+const twice = Buffer.concat([once, once])
+
+/** One end of a connection that sends and compares as fast as it goes, until it is told to end. */
+export interface Flooded {
+  readonly socket: Socket
+  readonly sent: () => number
+  readonly received: () => number
+  /** Place of the first byte that is not the one that is due; -1 when all are. */
+  readonly firstWrong: () => number
+  /** 'open'; 'ended' by a FIN of the other side; or the errno of what cut it. */
+  readonly state: () => string
+  /** Sends no more, and a FIN after what it has sent. */
+  readonly stop: () => void
+}
+
+/** Each end does this: what one sends the other compares. */
+export const flood = (socket: Socket): Flooded => {
+  let [sent, received, firstWrong, state] = [0, 0, -1, 'open']
+  const now = { isStopped: false }
+  const pump = (): void => {
+    while (!now.isStopped && !socket.destroyed) {
+      const at = sent % period
+      const piece = twice.subarray(at, at + period)
+      sent += piece.length
+      if (!socket.write(piece)) return
+    }
+  }
+  socket.on('drain', pump)
+  socket.on('data', (piece: Buffer) => {
+    for (let at = 0; at < piece.length && firstWrong < 0; at += period) {
+      const part = piece.subarray(at, at + period)
+      const start = (received + at) % period
+      if (part.compare(twice, start, start + part.length) !== 0)
+        firstWrong = received + at
+    }
+    received += piece.length
+  })
+  socket.on('end', () => (state = 'ended'))
+  socket.on(
+    'error',
+    (error: NodeJS.ErrnoException) => (state = error.code ?? error.message),
+  )
+  pump()
+  return {
+    socket,
+    sent: () => sent,
+    received: () => received,
+    firstWrong: () => firstWrong,
+    state: () => state,
+    stop: () => {
+      now.isStopped = true
+      socket.end()
+    },
+  }
+}
