@@ -61,7 +61,7 @@ export interface AdminDeps extends Pick<Shared, 'options' | 'clock' | 'log'> {
   readonly orders: Pick<OperatorOrders, 'all'>
   readonly checks: Pick<ServiceChecks, 'healthOf'>
   readonly isDraining: () => boolean
-  readonly takeOver: Pick<TakeOverAtStart, 'result'> | undefined
+  readonly takeOver: Pick<TakeOverAtStart, 'result'>
   readonly quit: (() => void) | undefined
 }
 
@@ -92,7 +92,7 @@ export const createAdmin = (deps: AdminDeps): Admin => {
       version: deps.options.version,
       startedAt,
       draining: isDraining(),
-      tookOver: deps.takeOver?.result,
+      tookOver: deps.takeOver.result,
       snapshots: control.reconciler.snapshots(),
       mode: traffic.choice(),
       placements: traffic.mode.placements,

@@ -116,7 +116,7 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
   let socket: ControlServer | undefined
   let listening: ProxyServers | undefined
   const serverProblems = () => [socket, listening].flatMap(one => one?.problems() ?? [])
-  const takeOver = deps.predecessor && new TakeOverAtStart(deps.predecessor, shared)
+  const takeOver = new TakeOverAtStart(deps.predecessor, shared)
   const parts = {
     registry,
     checks,
@@ -160,13 +160,13 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
     const controlled = { ...shared, reconciler, traffic, around, replaced, watchdogMs }
     const starting = startControl({ ...controlled, status })
     // What was taken over must not be lost for want of an address of its own.
-    socket = await (takeOver === undefined ? starting : starting.catch(logNoSocket))
+    socket = await (takeOver.isAwaited ? starting.catch(logNoSocket) : starting)
     const metrics = new Map([...admin.routes.metrics, ...askedRoutes(controlled)])
-    const bindHardFail = options.bindHardFail === true && takeOver === undefined
+    const bindHardFail = options.bindHardFail === true && !takeOver.isAwaited
     const listens = { ...options, bindHardFail }
     listening = await startServers(listens, { metrics, health }, { log, clock, failed })
   }
-  if (takeOver === undefined)
+  if (!takeOver.isAwaited)
     await startAll().catch(async (error: unknown) => {
       admin.close()
       await Promise.all([
@@ -206,10 +206,10 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
   const first = firstState(source, reconciler, close)
   const startLate = async (): Promise<void> => {
     await first
-    await takeOver?.gone()
+    await takeOver.gone()
     await startAll()
   }
-  const ready = takeOver === undefined ? first : startLate()
+  const ready = takeOver.isAwaited ? startLate() : first
   ready.catch(() => {})
   nodeEvent('Normal', 'Starting', `Usher ${options.version}, ${traffic.mode.name} mode`)
   return {
@@ -258,7 +258,7 @@ interface ControlDeps extends Shared {
   readonly connectTime: ConnectTimePart
   readonly source: Source
   readonly emit: (event: ClusterEvent) => void
-  readonly takeOver: TakeOverAtStart | undefined
+  readonly takeOver: TakeOverAtStart
 }
 
 type Control = ReturnType<typeof createControl>
@@ -334,8 +334,7 @@ const createControl = (deps: ControlDeps) => {
       traffic.dataPath()?.accessLog.want(snapshots)
       await connectTime.sync(snapshots)
       const sync = (): Promise<void> => mode.sync(snapshots)
-      if (takeOver === undefined) await sync()
-      else await takeOver.during(traffic.dataPath(), sync)
+      await takeOver.during(traffic.dataPath(), sync)
       connectTime.served()
       await healthChecks.sync(snapshots)
       modeProblemLog.report(modeProblems())

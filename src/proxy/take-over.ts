@@ -6,6 +6,7 @@ import type { Clock } from '../util/clock.ts'
 import { messageOf } from '../util/usher-error.ts'
 import type { OperatorOrders } from '../mode/operator-orders.ts'
 import type { Predecessor, Shared } from './options.ts'
+import type { OrphanRecord } from './orphan-file.ts'
 
 /** Milliseconds for the one before to let go of its addresses, and between two looks. */
 const goneMs = 10_000
@@ -16,11 +17,16 @@ interface HeirPath {
   readonly relayChoice: Pick<ChosenRelay, 'name'>
   readonly relay: HandsOver
   readonly inherit: (from: Inheritance, capture: string) => void
+  readonly orphan: OrphanRecord | undefined
 }
 
-/** Takes over in the course of the first sync: all that is wanted is known then, and listened on at once. */
+/**
+ * Takes over from the Usher that runs, or from the data plane of one that has crashed, in the course of the
+ * first sync: all that is wanted is known then, and listened on at once.
+ */
 export class TakeOverAtStart {
-  readonly #predecessor: Predecessor
+  /** Undefined: none answers at the control socket. */
+  readonly #predecessor: Predecessor | undefined
   readonly #log: Log
   readonly #clock: Clock
   readonly #orders: OperatorOrders
@@ -29,7 +35,7 @@ export class TakeOverAtStart {
   result: StatusDocument['tookOver'] = null
 
   constructor(
-    predecessor: Predecessor,
+    predecessor: Predecessor | undefined,
     { log, clock, orders }: Pick<Shared, 'log' | 'clock' | 'orders'>,
   ) {
     this.#orders = orders
@@ -42,27 +48,37 @@ export class TakeOverAtStart {
   async during(path: HeirPath | undefined, sync: () => Promise<void>): Promise<void> {
     if (this.#isDone) return sync()
     this.#isDone = true
-    const why = await this.#begin(path)
+    const from = this.#predecessor ?? path?.orphan
+    if (from === undefined) return sync()
+    const why = 'ask' in from ? await this.#begin(from, path) : await adopt(from, path)
     try {
       await sync()
     } finally {
-      this.#ended(why === '' ? await path?.relay.finishTakeOver() : undefined, why)
+      const taken = why === '' ? await path?.relay.finishTakeOver() : undefined
+      if (taken !== undefined) this.#took(taken)
+      else if ('ask' in from) this.#tookNothing(from, why)
+      else this.#log.debug({ why }, 'no data plane of an earlier Usher is left')
     }
+  }
+
+  /** Whether one that answers lets go of its addresses for this one. */
+  get isAwaited(): boolean {
+    return this.#predecessor !== undefined
   }
 
   /** Resolves when the one before has let go of its addresses, or does not in time. */
   async gone(): Promise<void> {
     const until = this.#clock.now() + goneMs
-    while (this.#clock.now() < until && (await this.#predecessor.answers()))
+    while (this.#clock.now() < until && (await this.#predecessor?.answers()) === true)
       await new Promise<void>(resolve => this.#clock.setTimeout(resolve, lookMs))
   }
 
   /** '', or why there is nothing to be had. */
-  async #begin(path: HeirPath | undefined): Promise<string> {
+  async #begin(from: Predecessor, path: HeirPath | undefined): Promise<string> {
     try {
       // Nothing comes to the portable one: then the one before is to let go of its addresses at once.
       const hasRelay = path !== undefined && path.relayChoice.name !== 'portable'
-      const answer = await this.#predecessor.ask(hasRelay)
+      const answer = await from.ask(hasRelay)
       const { name, token, refused, capture, orders } = answer
       this.#orders.takeOver(orders)
       if (refused !== '') return refused
@@ -71,7 +87,7 @@ export class TakeOverAtStart {
         .takeOver({ name, token, refused })
         .catch(async (error: unknown) => {
           // It serves on, then, and would keep what is to be listened on here; one that has ended does not.
-          await this.#predecessor.ask(false).catch(() => {})
+          await from.ask(false).catch(() => {})
           throw error
         })
       if (inheritance.refused === '') path.inherit(inheritance, capture)
@@ -81,18 +97,18 @@ export class TakeOverAtStart {
     }
   }
 
-  #ended(taken: TakenOver | undefined, why: string): void {
-    const { pid, version } = this.#predecessor
-    if (taken === undefined) {
-      const advice =
-        'its connections are drained by it; addresses are tried until they are free'
-      this.#log.warn(
-        { pid, version, why, advice },
-        'nothing was taken over from the running Usher',
-      )
-      return
-    }
+  #tookNothing({ pid, version }: Predecessor, why: string): void {
+    const advice =
+      'its connections are drained by it; addresses are tried until they are free'
+    this.#log.warn(
+      { pid, version, why, advice },
+      'nothing was taken over from the running Usher',
+    )
+  }
+
+  #took(taken: TakenOver): void {
     const { connections, lost } = taken
+    const { pid, version } = this.#predecessor ?? { pid: taken.pid, version: '' }
     this.result = {
       pid,
       version,
@@ -106,6 +122,20 @@ export class TakeOverAtStart {
       { ...this.result },
       tookOverText(this.result),
     )
+  }
+}
+
+/** '', or why there is nothing to be had. */
+const adopt = async (
+  { capture, ...place }: OrphanRecord,
+  path: HeirPath | undefined,
+): Promise<string> => {
+  try {
+    const inheritance = await path?.relay.takeOver({ ...place, refused: '' })
+    if (inheritance?.refused === '') path?.inherit(inheritance, capture)
+    return inheritance?.refused ?? ''
+  } catch (error) {
+    return messageOf(error)
   }
 }
 
