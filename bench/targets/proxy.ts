@@ -213,6 +213,7 @@ class Succession {
   /** Gives the milliseconds until nothing of the one before was left. */
   async replace(successor: NonNullable<Proxy['successor']>): Promise<number> {
     const startedAt = performance.now()
+    if (this.current.ended.aborted) throw this.#fault('has ended')
     const [root = 0, ...others] = this.current.pids()
     if (typeof successor === 'string') this.current.signal(successor)
     else {
@@ -224,18 +225,21 @@ class Succession {
   }
 
   async #gone(pids: readonly number[]): Promise<void> {
-    const { name } = this.#proxy
     const until = performance.now() + goneWithinMs
     for (;;) {
-      if (this.current.ended.aborted)
-        throw new Error(`${name} could not be replaced: ${this.current.lastWords()}`)
+      if (this.current.ended.aborted) throw this.#fault('ended as it was to take over')
       if (!pids.some(runs)) return
       if (performance.now() > until)
-        throw new Error(
-          `${name} was to be replaced, and is there after ${goneWithinMs} ms`,
-        )
+        throw this.#fault(`could not replace what is there after ${goneWithinMs} ms`)
       await setTimeout(lookIfGoneMs)
     }
+  }
+
+  #fault(why: string): Error {
+    const { current } = this
+    return new Error(
+      `${this.#proxy.name} ${why}: ${current.complaint() || current.lastWords()}`,
+    )
   }
 
   async stop(): Promise<void> {
