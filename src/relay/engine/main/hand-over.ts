@@ -31,8 +31,11 @@ const applyMs = 120_000
 const settleMs = 1500
 const againMs = 20
 
-/** Descriptors of connections that travel together: as many as one message has (SCM_MAX_FD, unix(7)). */
-const mostFdsAtOnce = 252
+/**
+ * Descriptors of connections that travel together, which stand still meanwhile: well below what one
+ * message has (SCM_MAX_FD, 253, unix(7)), as the first thousand connections take code that has hardly run.
+ */
+const mostFdsAtOnce = 72
 
 /** What was counted of one listener. */
 export interface CountedListener {
