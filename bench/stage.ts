@@ -128,7 +128,7 @@ export class Stage {
   /** Starts a target for a scenario, or with the standard services. */
   async start(
     target: Target,
-    scenario: Pick<Scenario, 'name' | 'services' | 'awaited' | 'site'> = {
+    scenario: Pick<Scenario, 'name' | 'services' | 'awaited' | 'site' | 'replaces'> = {
       name: standard,
     },
   ): Promise<RunningTarget> {
@@ -144,7 +144,8 @@ export class Stage {
     const awaited = names && { awaited: names }
     const { client } = topology
     const { workDir } = this.#parts
-    const order = { services, ...awaited, lane, client, workDir, signal }
+    const replaced = scenario.replaces && ({ isToBeReplaced: true } as const)
+    const order = { services, ...awaited, ...replaced, lane, client, workDir, signal }
     const running = await target.start(order).catch(async (error: unknown) => {
       await site?.stop()
       throw error

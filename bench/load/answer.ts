@@ -2,6 +2,8 @@ import { BulkLoad } from './bulk.ts'
 import { ClosedLoop, dialEach } from './closed-loop.ts'
 import { openLoop, PacedConnectionsLoad } from './fixed-rate.ts'
 import { measureIdle } from './idle.ts'
+import { askKeptFlows } from './kept-flows.ts'
+import { askKeptSessions } from './kept-sessions.ts'
 import { type Load, measureLoad, watchCpu } from './load.ts'
 import type { LoadAnswer, LoadQuestion } from './question.ts'
 import { runSessions } from './sessions.ts'
@@ -18,6 +20,8 @@ export const answerLoad = async (question: LoadQuestion): Promise<LoadAnswer> =>
   const { kind, seconds, pids } = question
   if (kind === 'idle') return measureIdle(question, pids)
   if (kind === 'sessions') return runSessions(question, seconds, pids)
+  if (kind === 'kept-sessions') return askKeptSessions(question)
+  if (kind === 'kept-flows') return askKeptFlows(question)
   if (kind === 'first-connections') {
     const watch = watchCpu(pids)
     const found = await dialEach(question.to.map(to => ({ to, path: question.path })))
@@ -31,7 +35,10 @@ export const answerLoad = async (question: LoadQuestion): Promise<LoadAnswer> =>
 
 type Poured = Exclude<
   LoadQuestion,
-  { readonly kind: 'idle' | 'sessions' | 'first-connections' }
+  {
+    readonly kind:
+      'idle' | 'sessions' | 'kept-sessions' | 'kept-flows' | 'first-connections'
+  }
 >
 
 const loadOf = (question: Poured): Load => {

@@ -55,6 +55,8 @@ export interface Traffics {
   /** One connection to each of many Services, one after the other, none dialled before. */
   'first-connections': { readonly to: readonly Endpoint[]; readonly path: string }
   sessions: Sessions
+  'kept-sessions': KeptSessions
+  'kept-flows': KeptFlows
 }
 
 export interface PacedConnections extends Page {
@@ -110,6 +112,27 @@ export interface Sessions {
   readonly tellsVisits?: true
 }
 
+/**
+ * Sessions with an echo that stay open from one such question to the next; takes no window. Each
+ * question tells what has become of them since the last one (`done` of `tried`), and opens what
+ * is missing; none are wanted to close them all.
+ */
+export interface KeptSessions {
+  readonly to: Endpoint
+  /** They have nothing to say until the next question, at which each is asked for an echo. */
+  readonly idle: number
+  /** Each sends a byte every 50 ms, whatever has come back. */
+  readonly busy: number
+  /** Each sends a byte every millisecond. */
+  readonly busiest: number
+}
+
+/** Clients of a UDP echo that go on from one such question to the next, as `KeptSessions` do. */
+export interface KeptFlows {
+  readonly to: Endpoint
+  readonly flows: number
+}
+
 /** One answer of a server. */
 export interface Visit {
   /** Sessions are told apart by it. */
@@ -144,6 +167,8 @@ export interface LoadAnswer {
   /** Of those that were tried, when not all of them were done. */
   readonly tried?: number
   readonly visits?: readonly Visit[]
+  /** Milliseconds: the longest time without an echo, of each of the busiest sessions that are still open. */
+  readonly pauses?: readonly number[]
   /** Short sessions that were reset at the same time as one of those that ask on and on. */
   readonly resetTogether?: number
 }

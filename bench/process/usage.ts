@@ -54,6 +54,15 @@ export const processTree = (root: number): readonly number[] => {
   return pids
 }
 
+/** Whether a process runs; one that is only to be waited for does not. */
+export const runs = (pid: number): boolean => {
+  try {
+    return fieldsOf(readFileSync(`/proc/${pid}/stat`, 'utf8'))[0] !== 'Z'
+  } catch {
+    return false
+  }
+}
+
 /** Every process with its parent. Not every kernel has /proc/PID/task/TID/children. */
 const parentsOfAll = (): ReadonlyMap<number, number> => {
   const parents = new Map<number, number>()

@@ -28,6 +28,8 @@ export interface Scenario {
   readonly awaited?: readonly string[]
   /** Every run needs a target that has just been started. */
   readonly fresh?: true
+  /** Targets are started so that another process can take their place. */
+  readonly replaces?: true
   /** Rounds, when each takes too long for as many as the others have. */
   readonly mostRounds?: number
   /** Why there is nothing to measure with such a target; '' when there is. */
@@ -51,6 +53,7 @@ export const groups = {
   idle: 'Idle connections',
   udp: 'UDP',
   failure: 'When backends fail or change',
+  upgrade: 'When the proxy itself is replaced',
   first: 'The first connection to a Service',
   sidecar: 'Beside an application, when its servers fail or change',
 } as const

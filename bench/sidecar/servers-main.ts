@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
-import { createServer, type Socket } from 'node:net'
+import { createSocket } from 'node:dgram'
+import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { answerHttp } from '../backends/servers.ts'
 import { answerCalls } from '../process/child.ts'
@@ -111,8 +112,42 @@ const listen = (behaviour: Behaviour, { address, port }: Endpoint): Promise<void
     server.listen({ host: address, port, backlog: 4096 }, () => resolve())
   })
 
+/** Two octets after each datagram tell which of the servers has answered. */
+const echoDatagrams = (host: string): Promise<number> =>
+  new Promise((resolve, reject) => {
+    const socket = createSocket('udp4').once('error', reject)
+    socket.on('message', (message, { port, address }) => {
+      const { port: own } = socket.address()
+      socket.send(Buffer.concat([message, Buffer.of(own >> 8, own & 255)]), port, address)
+    })
+    socket.bind(0, host, () => {
+      // What can't be sent back is lost, and counted by who waits for it.
+      socket.off('error', reject).on('error', () => undefined)
+      resolve(socket.address().port)
+    })
+  })
+
+const echoBytes = (host: string): Promise<number> =>
+  new Promise((resolve, reject) => {
+    const server = createServer({ noDelay: true }, socket => {
+      socket.on('error', () => socket.destroy())
+      socket.on('data', heard => socket.write(heard))
+    })
+    server.once('error', reject)
+    server.listen({ host, port: 0, backlog: 4096 }, () =>
+      resolve((server.address() as AddressInfo).port),
+    )
+  })
+
 const calls = {
   listen,
+  /** So many echoes at ports of their own, which the system chooses. */
+  echo: (protocol: 'TCP' | 'UDP', host: string, servers: number): Promise<number[]> =>
+    Promise.all(
+      Array.from({ length: servers }, () =>
+        protocol === 'TCP' ? echoBytes(host) : echoDatagrams(host),
+      ),
+    ),
   /** From now on the primary is there; '' for none. */
   setPrimary: (address: string): void => void (primary = address),
   most: (): number => most,

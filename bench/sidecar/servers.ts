@@ -11,6 +11,6 @@ export type Servers = Remote<ServerCalls> & { readonly stop: () => Promise<void>
 
 export const startServers = ({ enter }: Pick<Place, 'enter'>): Servers => {
   const child = startChild(benchProgram('sidecar/servers-main'), enter)
-  const { listen, setPrimary, most } = callsTo<ServerCalls>(child, answersWithinMs)
-  return { listen, setPrimary, most, stop: () => child.stop() }
+  const { listen, echo, setPrimary, most } = callsTo<ServerCalls>(child, answersWithinMs)
+  return { listen, echo, setPrimary, most, stop: () => child.stop() }
 }

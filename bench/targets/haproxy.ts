@@ -34,10 +34,23 @@ export const haproxyTarget = ({
         ...asFile,
         name,
         content: (services, directory) =>
-          haproxyConfig(services.map(slotted), socketIn(directory), { splices: !copies }),
-        argv: file => [command, '-db', '-f', file],
-        // It tells of every server that is switched on or off.
-        ordinary: /Server \S+ (?:is|was) /,
+          haproxyConfig(services.map(slotted), socketIn(directory), {
+            splices: !copies,
+            isToBeReplaced: order.isToBeReplaced === true,
+          }),
+        argv: (file, directory, before) => [
+          command,
+          '-db',
+          '-f',
+          file,
+          // It gets the listening sockets from the one before, and tells it to finish.
+          ...(before === undefined
+            ? []
+            : ['-x', socketIn(directory), '-sf', String(before)]),
+        ],
+        replaced: 'by another',
+        // It tells of every server that is switched on or off, and that it was replaced.
+        ordinary: /Server \S+ (?:is|was) |NOTICE|^$|Proxy \S+ stopped/,
         changes: serverChanges,
       }),
   }
@@ -86,6 +99,8 @@ interface HaproxySetting {
   readonly splices: boolean
   /** Where `option tcplog` writes, as `log` has it; no log without it. */
   readonly log?: string
+  /** With what a reload without refused connections needs, and an end after a second. */
+  readonly isToBeReplaced?: boolean
 }
 
 /**
@@ -99,11 +114,12 @@ interface HaproxySetting {
 const haproxyConfig = (
   services: readonly HaproxyService[],
   socket: string,
-  { splices, log }: HaproxySetting,
+  { splices, log, isToBeReplaced = false }: HaproxySetting,
 ): string => `\
 global
   nbthread 1
-  stats socket ${socket} mode 600 level admin
+  stats socket ${socket} mode 600 level admin${isToBeReplaced ? ' expose-fd listeners' : ''}
+${isToBeReplaced ? '  hard-stop-after 1s\n' : ''}\
 ${log === undefined ? '' : `  log ${log} local0\n`}\
 defaults
   mode tcp

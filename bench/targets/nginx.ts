@@ -22,11 +22,16 @@ export const nginxTarget = (command = nginx.command): Target => ({
     return startByFile(order, {
       name: 'nginx',
       file: 'nginx.conf',
-      content: (services, directory) => nginxConfig(services, directory, module),
+      content: (services, directory) =>
+        nginxConfig(services, directory, {
+          module,
+          isToBeReplaced: order.isToBeReplaced === true,
+        }),
       argv: (file, directory) => [command, '-p', directory, '-c', file],
       // A user namespace has no groups to change to; the worker goes on without.
       ordinary: /initgroups\(.*failed/,
       changes: 'SIGHUP',
+      replaced: 'SIGHUP',
     })
   },
 })
@@ -58,9 +63,13 @@ const streamModule = async (command: string): Promise<string | undefined> => {
 const nginxConfig = (
   services: readonly Placed[],
   directory: string,
-  module: string,
+  {
+    module,
+    isToBeReplaced,
+  }: { readonly module: string; readonly isToBeReplaced: boolean },
 ): string => `\
 ${module === '' ? '' : `load_module ${module};\n`}${nginxMain(directory)}
+${isToBeReplaced ? 'worker_shutdown_timeout 1s;\n' : ''}\
 stream {
   proxy_connect_timeout 250ms;
   proxy_next_upstream on;

@@ -15,7 +15,7 @@ import { toolEnv } from '../../src/kernel/run-tool.ts'
 import { joinHostPort } from '../../src/util/ip.ts'
 import { errorCode } from '../../src/util/usher-error.ts'
 import { kill } from '../process/signals.ts'
-import { processTree } from '../process/usage.ts'
+import { processTree, runs } from '../process/usage.ts'
 import type { BenchService, Endpoint } from '../services.ts'
 import { awaitServing, freePorts } from '../topology/probe.ts'
 import type { Lane, Place } from '../topology/topology.ts'
@@ -32,7 +32,8 @@ export interface FileProxy {
   /** The file's name, and what is to stand in it. */
   readonly file: string
   readonly content: (services: readonly Placed[], directory: string) => string
-  readonly argv: (file: string, directory: string) => readonly string[]
+  /** @param before - the process whose place it is to take; none for the first */
+  readonly argv: (file: string, directory: string, before?: number) => readonly string[]
   /** What the report shows of that; all of it by default. */
   readonly command?: (file: string) => string
   readonly ordinary?: RegExp
@@ -40,12 +41,14 @@ export interface FileProxy {
   readonly changes?:
     | NodeJS.Signals
     | ((services: readonly Placed[], directory: string) => RunningTarget['setEndpoints'])
+  /** How it is replaced: by another one that is started, or by a signal at which it has new workers. */
+  readonly replaced?: 'by another' | NodeJS.Signals
 }
 
 /** Starts such a proxy, with a port of the node for each service. Rejects as `startProxy` does. */
 export const startByFile = async (
   order: Order,
-  { name, onlyTcp, file, content, changes, ...proxy }: FileProxy,
+  { name, onlyTcp, file, content, changes, replaced, ...proxy }: FileProxy,
 ): Promise<RunningTarget> => {
   const directory = await targetDirectory(order, name)
   const wanted = order.services.filter(({ protocol }) => !onlyTcp || protocol === 'TCP')
@@ -77,6 +80,13 @@ export const startByFile = async (
     ...(proxy.command && { command: proxy.command(path) }),
     ...(proxy.ordinary && { ordinary: proxy.ordinary }),
     ...(setEndpoints && { setEndpoints }),
+    ...(order.isToBeReplaced &&
+      replaced && {
+        successor:
+          replaced === 'by another'
+            ? (before: number) => proxy.argv(path, directory, before)
+            : replaced,
+      }),
   })
 }
 
@@ -139,6 +149,8 @@ export interface Proxy {
     endpoints: readonly Endpoint[],
     process: ProxyProcess,
   ) => Promise<void>
+  /** The command line of what takes its place, or the signal at which it has new workers. */
+  readonly successor?: NodeJS.Signals | ((before: number) => readonly string[])
 }
 
 /**
@@ -146,33 +158,92 @@ export interface Proxy {
  * and the proxy's last words when they are not; nothing of it is left then.
  */
 export const startProxy = async (order: Order, proxy: Proxy): Promise<RunningTarget> => {
-  const process = new ProxyProcess(order.lane, proxy.argv, proxy)
+  const first = new ProxyProcess(order.lane, proxy.argv, proxy)
+  const line = new Succession(first, order, proxy)
   const stop = async (): Promise<void> => {
-    await process.stop()
+    await line.stop()
     await rm(proxy.directory, { recursive: true, force: true })
   }
   try {
     const why =
-      (await servingProblem(order, proxy.addresses, process.ended)) ||
-      (await strangersProblem(order, proxy.addresses, process))
+      (await servingProblem(order, proxy.addresses, first.ended)) ||
+      (await strangersProblem(order, proxy.addresses, first))
     if (why !== '' && order.signal.aborted)
       throw new Error(`${proxy.name} is not waited for any more`)
-    if (why !== '') throw new Error(`${proxy.name} ${why}: ${process.lastWords()}`)
+    if (why !== '') throw new Error(`${proxy.name} ${why}: ${first.lastWords()}`)
   } catch (error) {
     await stop()
     throw error
   }
-  const { setEndpoints } = proxy
+  const { setEndpoints, successor } = proxy
   return {
     addressOf: service => proxy.addresses.get(service),
-    pids: () => process.pids(),
+    pids: () => line.current.pids(),
     command: proxy.command ?? proxy.argv.join(' '),
     config: proxy.config,
-    complaint: () => process.complaint(),
+    complaint: () => line.current.complaint(),
     stop,
     ...(setEndpoints && {
-      setEndpoints: (service, endpoints) => setEndpoints(service, endpoints, process),
+      setEndpoints: (service, endpoints) =>
+        setEndpoints(service, endpoints, line.current),
     }),
+    ...(successor && { replace: () => line.replace(successor) }),
+  }
+}
+
+/** Above what any program takes that is told to be gone after a second. */
+const goneWithinMs = 20_000
+const lookIfGoneMs = 5
+
+/** The processes of a proxy, one in the place of the other. */
+class Succession {
+  readonly #all: ProxyProcess[]
+  readonly #place: Pick<Place, 'enter'>
+  readonly #proxy: Proxy
+
+  constructor(first: ProxyProcess, { lane }: Order, proxy: Proxy) {
+    this.current = first
+    this.#all = [first]
+    this.#place = lane
+    this.#proxy = proxy
+  }
+
+  current: ProxyProcess
+
+  /** Gives the milliseconds until nothing of the one before was left. */
+  async replace(successor: NonNullable<Proxy['successor']>): Promise<number> {
+    const startedAt = performance.now()
+    if (this.current.ended.aborted) throw this.#fault('has ended')
+    const [root = 0, ...others] = this.current.pids()
+    if (typeof successor === 'string') this.current.signal(successor)
+    else {
+      this.current = new ProxyProcess(this.#place, successor(root), this.#proxy)
+      this.#all.push(this.current)
+    }
+    await this.#gone(typeof successor === 'string' ? others : [root, ...others])
+    return performance.now() - startedAt
+  }
+
+  async #gone(pids: readonly number[]): Promise<void> {
+    const until = performance.now() + goneWithinMs
+    for (;;) {
+      if (this.current.ended.aborted) throw this.#fault('ended as it was to take over')
+      if (!pids.some(runs)) return
+      if (performance.now() > until)
+        throw this.#fault(`could not replace what is there after ${goneWithinMs} ms`)
+      await setTimeout(lookIfGoneMs)
+    }
+  }
+
+  #fault(why: string): Error {
+    const { current } = this
+    return new Error(
+      `${this.#proxy.name} ${why}: ${current.complaint() || current.lastWords()}`,
+    )
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all(this.#all.map(one => one.stop()))
   }
 }
 

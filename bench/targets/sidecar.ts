@@ -1,10 +1,10 @@
 import { writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import type { Care } from '../services.ts'
 import { hostPort, type Placed, startByFile } from './proxy.ts'
 import { type LogTo, withReceiver } from './receiver.ts'
 import type { Target } from './target.ts'
-import { ownCommand, usherProblem } from './usher.ts'
+import { ownCommand, replaceable, usherProblem } from './usher.ts'
 
 export interface SidecarOptions {
   readonly name: string
@@ -29,7 +29,6 @@ export const sidecarTarget = (options: SidecarOptions): Target => {
   ]
   const flags = [
     ...(workers === undefined ? [] : [`--relay-workers=${workers}`]),
-    '--drain-timeout=0s',
     '--log-format=json',
   ]
   return {
@@ -38,13 +37,14 @@ export const sidecarTarget = (options: SidecarOptions): Target => {
     title: `usher sidecar --config, ${how.join(' ')}`,
     start: order =>
       startByFile(order, {
-        ...asFile(flags),
+        ...asFile(flags, replaceable(order)),
         name,
         content: (services, directory) => {
           const deny = denied === undefined ? {} : { deny: [ranges(directory, denied)] }
           return routesText(services.map(one => ({ ...routeOf(one, options), ...deny })))
         },
         changes: 'SIGHUP',
+        replaced: 'by another',
       }),
   }
 }
@@ -84,8 +84,17 @@ const shared = [
   '--log-level=error',
 ]
 
-const asFile = (flags: readonly string[]) => {
-  const given = (file: string) => ['sidecar', `--config=${file}`, ...flags, ...shared]
+const asFile = (
+  flags: readonly string[],
+  inDirectory: (directory: string) => readonly string[] = () => [],
+) => {
+  const given = (file: string) => [
+    'sidecar',
+    `--config=${file}`,
+    ...flags,
+    ...inDirectory(dirname(file)),
+    ...shared,
+  ]
   return {
     file: 'routes.json',
     argv: (file: string) => [...ownCommand(), ...given(file)],

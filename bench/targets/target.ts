@@ -28,6 +28,8 @@ export interface Order {
   readonly awaited?: readonly string[]
   readonly lane: Lane
   readonly client: Topology['client']
+  /** It is started so that another process can take its place, and is to be gone a second later. */
+  readonly isToBeReplaced?: true
   /** A directory of the target's own is made under this. */
   readonly workDir: string
   readonly signal: AbortSignal
@@ -45,6 +47,11 @@ export interface RunningTarget {
   readonly cgroup?: string
   /** Changes the endpoints of a service while it serves; missing where it can't. */
   setEndpoints?(service: string, endpoints: readonly Endpoint[]): Promise<void>
+  /**
+   * Has another process take its place while it serves; gives the milliseconds until the one
+   * before was gone. Missing where it was not started for that.
+   */
+  replace?(): Promise<number>
   /** That it ended, or the last line of what it has written; '' when all is quiet. */
   complaint(): string
   stop(): Promise<void>

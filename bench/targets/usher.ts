@@ -293,10 +293,17 @@ const sharedFlags = [
   '--hostname-override=bench-node',
   '--healthz-bind-address=off',
   '--min-sync-period=0s',
-  '--drain-timeout=0s',
   '--log-level=warn',
   '--log-format=json',
 ]
+
+/** What the next one finds it by, if there is to be one; how long it may go on serving then. */
+export const replaceable =
+  ({ isToBeReplaced }: Order) =>
+  (directory: string): readonly string[] =>
+    isToBeReplaced
+      ? [`--control-socket=${join(directory, 'control')}`, '--drain-timeout=1s']
+      : ['--drain-timeout=0s']
 
 /** `usher run` with manifests that it follows. */
 const startUsher = async (
@@ -308,10 +315,18 @@ const startUsher = async (
   await mkdir(manifestsIn)
   const manifests = new Manifests(manifestsIn, order.services, vips)
   await manifests.writeAll()
-  const given = ['run', `--manifests=${manifestsIn}`, ...sharedFlags, ...flags(directory)]
+  const given = [
+    'run',
+    `--manifests=${manifestsIn}`,
+    ...sharedFlags,
+    ...replaceable(order)(directory),
+    ...flags(directory),
+  ]
+  const argv = [...(command ?? ownCommand()), ...given]
   return startProxy(order, {
     name,
-    argv: [...(command ?? ownCommand()), ...given],
+    argv,
+    ...(order.isToBeReplaced && { successor: () => argv }),
     // The path of this installation means nothing on another machine.
     command: [...(command ?? ['usher']), ...given].join(' '),
     config: shownPart(manifests.text(0)),

@@ -62,6 +62,29 @@ t.test(
   },
 )
 
+t.test('upgrades are measured, with few sessions', async t => {
+  const targets = ['direct', 'sidecar', 'usher', 'haproxy', 'nginx']
+  const lists = ['--only=upgrade', `--targets=${targets.join()}`]
+  const how = ['--loopback', '--rounds=1', '--seconds=0.1']
+  const run = startBench(t, ...how, ...lists)
+  const { code, stdout } = await run.ended
+  t.equal(code, 0, stdout)
+  const record = recordIn(run.output)
+  const [scenario] = record.scenarios
+  if (scenario === undefined) throw new Error('nothing measured')
+  for (const { name, kind } of record.targets) {
+    const found = (metric: string) => {
+      const described = scenario.metrics.find(one => one.name === metric)
+      return described ? figuresOf(scenario, name, described) : []
+    }
+    t.equal(found('refused').length, 1, name)
+    t.equal(found('gone').length, name === 'direct' ? 0 : 1, name)
+    if (kind !== 'usher') continue
+    t.strictSame(found('cut'), [0], name)
+    t.equal(found('pause max').length, 1, name)
+  }
+})
+
 t.test('a target that was slowed down on purpose is seen as slower', async t => {
   const backend = await httpServer(t)
   const slow = await slowProxy(t, backend, 1000)

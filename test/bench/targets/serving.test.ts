@@ -7,6 +7,7 @@ import { givenTarget } from '../../../bench/targets/direct.ts'
 import { haproxyTarget } from '../../../bench/targets/haproxy.ts'
 import { nginxTarget } from '../../../bench/targets/nginx.ts'
 import { versions } from '../../../bench/targets/program.ts'
+import { sidecarTarget } from '../../../bench/targets/sidecar.ts'
 import { usherTarget } from '../../../bench/targets/usher.ts'
 import { answers, bodyLength, echo, get, namedServer, talk } from './ask.ts'
 import { dialled, here, hostOnly, isAlive, lane, startPods, startTarget } from './pods.ts'
@@ -129,6 +130,32 @@ t.test('targets on this host', async t => {
       await until('only b', async () => (await heard()) === 'b')
       await t.rejects(running.setEndpoints?.('else', [a]) ?? Promise.resolve(), /else/)
       t.equal(beyondLoopback(running.complaint()), '')
+    })
+  }
+
+  const replaced = [...churned, sidecarTarget({ name: 'sidecar' })]
+  for (const target of replaced) {
+    const skip = (await target.unsupportedReason(hostOnly)) || noProc
+    await t.test(`${target.name} is replaced while it serves`, { skip }, async t => {
+      const service = {
+        name: 'named',
+        protocol: 'TCP',
+        endpoints: [await namedServer(t, 'a')],
+      } as const
+      const order = { services: [service], isToBeReplaced: true } as const
+      const running = await startTarget(t, target, order)
+      const at = dialled(running, 'named')
+      for (let turn = 0; turn < 2; turn += 1) {
+        const before = running.pids()
+        t.ok(Number(await running.replace?.()) > 0)
+        const left = running.pids().filter(pid => before.includes(pid))
+        t.equal(left.length, target.name === 'nginx' ? 1 : 0, 'its master alone stays')
+        t.strictSame(await answers(at, 2), ['a', 'a'])
+      }
+      t.equal(beyondLoopback(running.complaint()), '')
+      const last = running.pids()
+      await running.stop()
+      await until('no process is left', () => !last.some(isAlive))
     })
   }
 

@@ -53,8 +53,11 @@ const againMs = 20
 /** What is due of affinity is told by each side's own clock, which may be so late. */
 const lateMs = 1000
 
-/** Descriptors of connections that travel together: as many as one message has (SCM_MAX_FD, unix(7)). */
-const mostFdsAtOnce = 252
+/**
+ * Descriptors of connections that travel together, which stand still meanwhile: well below what one
+ * message has (SCM_MAX_FD, 253, unix(7)), as the first thousand connections take code that has hardly run.
+ */
+const mostFdsAtOnce = 72
 
 /** What was counted of one listener. */
 export interface CountedListener {
