@@ -13,6 +13,7 @@ const flags = [
   `--cluster-cidr=${podCidrs.IPv4},${podCidrs.IPv6}`,
   `--hostname-override=${nodeName}`,
   '--state-dir=/mnt/state',
+  '--orphan-timeout=0',
   '--drain-timeout=1s',
   '--log-format=json',
   '--relay-workers=1', // Each would be a thread more to emulate.

@@ -45,6 +45,8 @@ export interface Usher extends LaunchedUsher {
 const harmless = [
   ['--proxy-mode', 'userspace'],
   ['--capture', 'listen'],
+  // Nor a process.
+  ['--orphan-timeout', '0'],
 ] as const
 
 const unlessGiven = (args: readonly string[]): readonly string[] =>

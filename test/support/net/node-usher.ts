@@ -55,6 +55,10 @@ export const startNodeUsher = (
       `--metrics-bind-address=127.0.0.1:${metricsPort}`,
       `--healthz-bind-address=127.0.0.1:${healthzPort}`,
       ...args,
+      // What is killed leaves nothing, unless a test says so.
+      ...(args.some(arg => arg.startsWith('--orphan-timeout'))
+        ? []
+        : ['--orphan-timeout=0']),
       // Tests of captures say nothing of the mode.
       ...(args.some(arg => arg.startsWith('--proxy-mode'))
         ? []
