@@ -32,6 +32,20 @@ t.test('what a unit starts is a command line that is understood', async t => {
   }
 })
 
+t.test('a reload starts what a start does, where that has changed', async t => {
+  for (const unit of units) {
+    const text = await textOf(unit)
+    const [start = ''] = valuesOf(text, 'ExecStart')
+    const reload = valuesOf(text, 'ExecReload').at(-1) ?? ''
+    const [words = '', others = ''] = reload.split(' -- ')
+    t.equal(`/usr/bin/usher ${others}`, start)
+    const [program, command, ...flags] = words.replaceAll('%i', 'db').split(' ')
+    t.strictSame([program, command], ['/usr/bin/usher', 'upgrade'])
+    const { controlSocket } = parseOptions('upgrade', flags)
+    t.ok(start.replaceAll('%i', 'db').includes(`--control-socket ${controlSocket}`))
+  }
+})
+
 t.test('a configuration that has changed starts Usher again', async t => {
   for (const unit of units)
     t.strictSame(valuesOf(await textOf(unit), 'RestartForceExitStatus'), [
