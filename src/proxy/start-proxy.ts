@@ -209,7 +209,8 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
     await takeOver?.gone()
     await startAll()
   }
-  const ready = takeOver === undefined ? first : startLate()
+  const ready =
+    takeOver === undefined ? first : Promise.race([startLate(), takeOver.refused])
   ready.catch(() => {})
   nodeEvent('Normal', 'Starting', `Usher ${options.version}, ${traffic.mode.name} mode`)
   return {
