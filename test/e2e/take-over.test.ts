@@ -20,7 +20,8 @@ import {
   type Usher,
 } from '../support/usher.ts'
 
-t.jobs = 2
+// They mostly wait.
+t.jobs = 4
 
 /** A sidecar with a route to an echo that says its name first. */
 const setUp = async (t: Test) => {
