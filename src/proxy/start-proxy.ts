@@ -209,7 +209,7 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
     await takeOver.gone()
     await startAll()
   }
-  const ready = takeOver.isAwaited ? startLate() : first
+  const ready = takeOver.isAwaited ? Promise.race([startLate(), takeOver.refused]) : first
   ready.catch(() => {})
   nodeEvent('Normal', 'Starting', `Usher ${options.version}, ${traffic.mode.name} mode`)
   return {

@@ -3,7 +3,8 @@ import { type StatusDocument, tookOverText } from '../observe/status.ts'
 import type { ChosenRelay } from '../relay/make-relay.ts'
 import type { HandsOver, Inheritance, TakenOver } from '../relay/relay.ts'
 import type { Clock } from '../util/clock.ts'
-import { messageOf } from '../util/usher-error.ts'
+import { Deferred } from '../util/deferred.ts'
+import { hasCode, messageOf, UsherError } from '../util/usher-error.ts'
 import type { OperatorOrders } from '../mode/operator-orders.ts'
 import type { Predecessor, Shared } from './options.ts'
 import type { OrphanRecord } from './orphan-file.ts'
@@ -30,6 +31,8 @@ export class TakeOverAtStart {
   readonly #log: Log
   readonly #clock: Clock
   readonly #orders: OperatorOrders
+  readonly #refused = new Deferred<never>()
+  #refusal: UsherError | undefined
   #isDone = false
   /** What was taken over, once that is done. */
   result: StatusDocument['tookOver'] = null
@@ -44,13 +47,23 @@ export class TakeOverAtStart {
     this.#clock = clock
   }
 
+  /**
+   * Rejects when the one before does not hand over now, as to another that came first. To go on would be to
+   * serve beside that one, and to take the host's turn from it.
+   */
+  get refused(): Promise<never> {
+    return this.#refused.promise
+  }
+
   /** Has `sync` listen with what the one before has open. `path`: undefined where there is no relay. */
   async during(path: HeirPath | undefined, sync: () => Promise<void>): Promise<void> {
+    if (this.#refusal !== undefined) throw this.#refusal
     if (this.#isDone) return sync()
     this.#isDone = true
     const from = this.#predecessor ?? path?.orphan
     if (from === undefined) return sync()
     const why = 'ask' in from ? await this.#begin(from, path) : await adopt(from, path)
+    if (this.#refusal !== undefined) throw this.#refusal
     try {
       await sync()
     } finally {
@@ -93,8 +106,15 @@ export class TakeOverAtStart {
       if (inheritance.refused === '') path.inherit(inheritance, capture)
       return inheritance.refused
     } catch (error) {
+      if (hasCode(error, 'ORDER_REFUSED')) this.#refuse(from, error)
       return messageOf(error)
     }
+  }
+
+  #refuse({ pid, version }: Predecessor, cause: Error): void {
+    const text = `the Usher that serves here (PID ${pid}, ${version}) can't be taken over from now: ${cause.message}`
+    this.#refusal = new UsherError('CANNOT_LISTEN', text, { cause })
+    this.#refused.reject(this.#refusal)
   }
 
   #tookNothing({ pid, version }: Predecessor, why: string): void {

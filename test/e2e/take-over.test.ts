@@ -5,8 +5,7 @@ import { createServer } from 'node:net'
 import { dirname } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { socketPath } from '../support/control-socket.ts'
-import { flood, type Flooded } from '../support/flood.ts'
+import { order, socketPath } from '../support/control-socket.ts'
 import { linuxRelaySkip } from '../support/linux-only.ts'
 import { freeTcpPort, testHost } from '../support/ports.ts'
 import { dial, firstWord, namedEcho } from '../support/tcp-backend.ts'
@@ -21,7 +20,8 @@ import {
   type Usher,
 } from '../support/usher.ts'
 
-t.jobs = 2
+// They mostly wait.
+t.jobs = 4
 
 /** A sidecar with a route to an echo that says its name first. */
 const setUp = async (t: Test) => {
@@ -235,6 +235,23 @@ t.test('the next one is killed as it begins to take over', { skip }, async t => 
     await one.says('with the third')
     t.match(await third.status(), { tookOver: { pid: old.pid } })
   }
+})
+
+t.test('another one has come first, and never goes on', { skip }, async t => {
+  const { flags, open, socket } = await setUp(t)
+  const old = await startUsher(t, ...flags)
+  const one = await open()
+  const first = { pid: process.pid, version: '0', begin: true, hasRelay: true }
+  t.match(await order(socket, '/take-over', first), { status: 200 })
+  const { code, err } = await runUsher(...flags)
+  t.equal(code, 1)
+  t.match(err, /can't be taken over from now: .*handing over to another Usher already/)
+  await one.says('as before')
+  await old.logged('the other Usher has not taken over; this one serves on as before')
+  await (await open()).says('new')
+  await startUsher(t, ...flags)
+  t.match(await old.exit, { code: 0 })
+  await one.says('with the next')
 })
 
 t.test('the old one is told to end amid it', { skip }, async t => {

@@ -54,6 +54,7 @@ export const controlSocket = async (
   }
   const reconciler = {
     snapshots: () => ipFamilies.map(family => registry.snapshot(family)),
+    resync: () => {},
     applied: async () => {},
   }
   const dataPath = () =>

@@ -26,7 +26,7 @@ export interface ControlDeps {
   readonly log: Log
   readonly options: Pick<ProxyOptions, 'kernel' | 'version'>
   readonly orders: OperatorOrders
-  readonly reconciler: Pick<Reconciler, 'snapshots' | 'applied'>
+  readonly reconciler: Pick<Reconciler, 'snapshots' | 'applied' | 'resync'>
   readonly mode: Pick<Mode, 'name' | 'placements' | 'inspectCommands' | 'lend'>
   /** In a kernel mode of those Services that it does not carry; undefined where there are none. */
   readonly relay: () => (Pick<Relay, 'query'> & HandsOver) | undefined

@@ -20,9 +20,8 @@ export const takeOver: Handler<'take-over'> = async (
   if (!begin) return { ...own, name: '', token: '', refused: '' }
   const relay = deps.relay()
   const by = { pid, version, connections: 0, staying: {} }
-  // Before it listens it has to know its proxy ports, which is a matter of who changes the host.
-  await deps.mode.lend()
   if (relay === undefined || !hasRelay) {
+    await deps.mode.lend()
     const refused = relay === undefined ? '' : 'the new one has no relay that takes over'
     deps.replaced({ ...by, refused })
     return { ...own, name: '', token: '', refused }
@@ -30,6 +29,9 @@ export const takeOver: Handler<'take-over'> = async (
   const place = await relay.handOver().catch((error: unknown) => {
     throw new Refusal(409, 'NOT_NOW', messageOf(error))
   })
+  // Before it listens it has to know its proxy ports, which is a matter of who changes the host. Not of
+  // one that is refused as another has come before it: that one has the host's turn.
+  await deps.mode.lend()
   const { refused } = place
   if (refused !== '') deps.replaced({ ...by, refused })
   else {
@@ -42,8 +44,15 @@ export const takeOver: Handler<'take-over'> = async (
   return { ...own, ...place }
 }
 
-const notTakenOver = ({ log }: ControlDeps, pid: number, error: unknown): void =>
+const notTakenOver = (
+  { log, reconciler }: ControlDeps,
+  pid: number,
+  error: unknown,
+): void => {
   log.warn(
     { pid, why: messageOf(error) },
     'the other Usher has not taken over; this one serves on as before',
   )
+  // It had the host's turn, and may have ended amid a change.
+  reconciler.resync()
+}

@@ -83,13 +83,15 @@ export class Moving {
   give(listeners: ReadonlySet<string>, mostFds: number): GivenConnections {
     const connections: MovedConnection[] = []
     const fds: number[] = []
+    let bytes = 0
     for (const connection of this.#all) {
-      if (fds.length + mostFdsOfOne > mostFds) break
+      if (fds.length + mostFdsOfOne > mostFds || bytes > mostBytes) break
       if (whyStays(connection, listeners) !== '') continue
       this.#leave(connection)
       this.#moving.push(connection)
       connections.push(this.#describe(connection))
       fds.push(...descriptorsOf(connection))
+      bytes += keptBytes(connection.client) + keptBytes(connection.backend)
     }
     return { connections, fds }
   }
@@ -263,6 +265,12 @@ const youngMs = 10_000
 
 /** Two sockets, and two pipes. */
 const mostFdsOfOne = 6
+
+/** Beyond that no other goes along: what slow readers have left must fit into one message, in base64. */
+const mostBytes = 16 * 2 ** 20
+
+const keptBytes = ({ held, replayBuffer }: Side): number =>
+  (held?.length ?? 0) + (replayBuffer?.length ?? 0)
 
 /** Why a connection can't go to another process now; '' when it can. */
 const whyStays = (
