@@ -71,14 +71,13 @@ export class PodTurn {
 
   /** Resolves with true when nothing has answered for a while, or with false at the end of `until`. */
   async #gone(until: Promise<unknown>): Promise<boolean> {
-    let isOver = false
-    const over = until.then(() => (isOver = true))
+    const over = until.then(() => true)
     let answeredAt = performance.now()
-    while (!isOver && performance.now() - answeredAt < goneMs) {
+    while (performance.now() - answeredAt < goneMs) {
       if (await answersAt(this.#socket)) answeredAt = performance.now()
-      await within(systemClock, lookMs, over)
+      if (await within(systemClock, lookMs, over)) return false
     }
-    return !isOver
+    return true
   }
 
   #remove(): void {
