@@ -286,7 +286,9 @@ const kubeProxyAfter = async (
   return faults
 }
 
-/** With 20 s of requests around each. */
+/** With requests around each: a rollout goes from node to node. */
+const secondsOf = (what: string): number => (rollouts.includes(what) ? 40 : 20)
+
 const bear = async (
   cluster: Cluster,
   nodes: readonly Node[],
@@ -344,7 +346,11 @@ const bear = async (
   }
   const borne = new Map<string, readonly Load[]>()
   for (const [what, does] of Object.entries(disturbances)) {
-    const loads = Promise.all([load(on(node), vip, '80', 20), load(inPod, vip, '80', 20)])
+    const seconds = secondsOf(what)
+    const loads = Promise.all([
+      load(on(node), vip, '80', seconds),
+      load(inPod, vip, '80', seconds),
+    ])
     await sleep(2000)
     await step(what, does)
     borne.set(what, await loads)
