@@ -12,6 +12,7 @@ import { cleanup } from './cleanup.ts'
 import { askedMode, clusterParts } from './cluster-parts.ts'
 import { initOnly } from './init-only.ts'
 import type { Io } from './io.ts'
+import { PodTurn } from './pod-turn.ts'
 import { relayLimits, relayOptions } from './relay-limits.ts'
 import { serve } from './serve.ts'
 import { restartCode, type Stop } from './stop.ts'
@@ -51,10 +52,18 @@ export const run = async (args: readonly string[], io: Io): Promise<number> => {
       watch: stop => watchConfig(args, settings, log, stop),
       mustListen: options.bindAddressHardFail,
       takeOver: options.takeOver === 'auto' ? options.controlSocket : undefined,
+      turn: turnOf(options, log),
     },
     options,
   )
 }
+
+/** Undefined for one that is no pod. */
+const turnOf = (
+  { podDir, controlSocket }: RunSettings['options'],
+  log: Log,
+): PodTurn | undefined =>
+  podDir === '' ? undefined : new PodTurn(podDir, controlSocket, log)
 
 /**
  * Keeps V8's young generation as small as it starts, at 1 MB a half. It would grow to 16

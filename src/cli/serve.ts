@@ -9,6 +9,7 @@ import type { Source } from '../source/source.ts'
 import { systemClock } from '../util/clock.ts'
 import { type Stop, stopOnSignals } from './stop.ts'
 import { count } from './io.ts'
+import type { PodTurn } from './pod-turn.ts'
 import { findPredecessor } from './predecessor.ts'
 import { hasCode, UsherError } from '../util/usher-error.ts'
 
@@ -23,6 +24,8 @@ export interface Serving {
   readonly pod?: PodLife
   /** Where another Usher is looked for whose place is to be taken; undefined: nowhere. */
   readonly takeOver?: string | undefined
+  /** What only a pod of a node has. */
+  readonly turn?: PodTurn | undefined
 }
 
 /** How it ends as one container of a pod. Its exit code is 0 whenever it was told to end. */
@@ -54,10 +57,21 @@ const mostNamed = 5
  */
 export const serve = async (
   serving: Serving,
+  options: Pick<SharedOptions, 'drainTimeout'>,
+): Promise<number> => {
+  const { log, pod, turn } = serving
+  const stop = stopOnSignals(log, pod !== undefined)
+  const code = await serveOnce(serving, stop, options)
+  if (turn === undefined || stop.reason?.isReplaced !== true) return code
+  return turn.rest(stop)
+}
+
+const serveOnce = async (
+  serving: Serving,
+  stop: Stop,
   { drainTimeout }: Pick<SharedOptions, 'drainTimeout'>,
 ): Promise<number> => {
-  const { log, deps, watch = () => () => {}, mustListen = false, pod } = serving
-  const stop = stopOnSignals(log, pod !== undefined)
+  const { log, deps, watch = () => () => {}, mustListen = false, pod, turn } = serving
   let proxy: RunningProxy | undefined
   const silence = watchdogMs(process.env)
   let hasPredecessor = false
@@ -73,6 +87,7 @@ export const serve = async (
     if (proxy !== undefined) void manager.whileReloading(proxy.reload())
   })
   try {
+    await turn?.come(stop)
     await prepare(deps.source, log, stop)
     if (stop.reason !== undefined) {
       await deps.source.close()
@@ -120,7 +135,9 @@ export const serve = async (
     }
     if (ready) announce(log, proxy)
     if (ready) manager.ready()
+    if (ready) turn?.serves()
     const { code, reason, mayLinger, isReplaced } = await stop.requested
+    if (isReplaced === true) turn?.left()
     if (isReplaced === true) await proxy.leaveToSuccessor()
     if (isReplaced !== true)
       manager.stopping((mayLinger === true ? (pod?.lingerMs ?? 0) : 0) + drainTimeout)

@@ -19,11 +19,16 @@ export class Stop {
   readonly requested: Promise<StopReason>
   /** What `requested` has resolved to; undefined until then. */
   reason: StopReason | undefined
+  /** Resolves at the first `ask`, which may come when `requested` has long resolved. */
+  readonly asked: Promise<void>
   #resolve: (reason: StopReason) => void = () => {}
+  #resolveAsked: () => void = () => {}
+  #wasAsked = false
   #lingered: (() => void) | undefined
 
   constructor() {
     this.requested = new Promise(resolve => (this.#resolve = resolve))
+    this.asked = new Promise(resolve => (this.#resolveAsked = resolve))
   }
 
   request(reason: StopReason): void {
@@ -47,7 +52,12 @@ export class Stop {
    * there is nothing left to hurry.
    */
   ask(reason: string): boolean {
-    if (this.reason !== undefined) return this.#hurry()
+    const isFirst = !this.#wasAsked
+    this.#wasAsked = true
+    this.#resolveAsked()
+    // What is replaced ends by itself; that it is told so too is no hurry.
+    if (this.reason !== undefined)
+      return (isFirst && this.reason.isReplaced === true) || this.#hurry()
     this.request({ code: 0, reason, mayLinger: true })
     return true
   }

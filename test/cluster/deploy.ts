@@ -61,7 +61,7 @@ export const deploy = async (
   }
   faults.push(...(await lookedAt(cluster, mode)))
   const borne = await step(`${name}: under load`, () => bear(cluster, nodes))
-  faults.push(...cutsOf(borne, mode))
+  faults.push(...cutsOf(borne, mode), ...(await restartsOfPods(cluster)))
   await step(`${name}: taken away`, () => takeAway(cluster, folder))
   await nothingLeft('kustomize')
   const { unused, denied } = await grants(cluster)
@@ -222,16 +222,38 @@ const pageFaults = async (url: string): Promise<readonly string[]> => {
   }
 }
 
-/** In the kernel modes connections go on without Usher. */
-const cutsOf = (borne: Deployed['borne'], mode: string): readonly string[] =>
-  mode === 'userspace'
-    ? []
-    : [...restarts, killing].flatMap(what => {
-        const cut = (borne.get(what) ?? []).reduce((sum, one) => sum + one.cut, 0)
-        return cut === 0 ? [] : [`${what}: ${cut} open connections were cut`]
-      })
+/**
+ * In the kernel modes connections go on without Usher; in userspace mode the new pod takes them over, and is
+ * asked by all new clients.
+ */
+const cutsOf = (borne: Deployed['borne'], mode: string): readonly string[] => {
+  const isUserspace = mode === 'userspace'
+  const sum = (what: string, field: 'cut' | 'failed'): number =>
+    (borne.get(what) ?? []).reduce((all, one) => all + one[field], 0)
+  const cut = (isUserspace ? rollouts : [...rollouts, killing])
+    .filter(what => sum(what, 'cut') > 0)
+    .map(what => `${what}: ${sum(what, 'cut')} open connections were cut`)
+  const failed = (isUserspace ? rollouts : [])
+    .filter(what => sum(what, 'failed') > 0)
+    .map(what => `${what}: ${sum(what, 'failed')} requests failed`)
+  return [...cut, ...failed]
+}
+
+/** A container that was replaced waits for its end: one that ended would be started again. Only the killed one may. */
+const restartsOfPods = async (cluster: Cluster): Promise<readonly string[]> => {
+  const told = await kubectl(
+    cluster,
+    ...'-n kube-system get pods -l app.kubernetes.io/name=usher -o'.split(' '),
+    'jsonpath={.items[*].status.containerStatuses[*].restartCount}',
+  )
+  const counts = told.split(' ').map(Number)
+  const sum = counts.reduce((all, one) => all + one, 0)
+  return counts.length === 3 && sum <= 1 ? [] : [`restarts of pods: ${told}`]
+}
 
 const restarts = ['rollout restart of Usher', 'again', 'once more']
+const failing = 'rollout of an image that is not there, undone'
+const rollouts = [...restarts, failing]
 const killing = 'kill -9 of Usher'
 
 /** What kube-proxy serves after Usher is served by it alone: what it takes away is gone. */
@@ -264,7 +286,9 @@ const kubeProxyAfter = async (
   return faults
 }
 
-/** With 20 s of requests around each. */
+/** With requests around each: a rollout goes from node to node. */
+const secondsOf = (what: string): number => (rollouts.includes(what) ? 40 : 20)
+
 const bear = async (
   cluster: Cluster,
   nodes: readonly Node[],
@@ -279,6 +303,14 @@ const bear = async (
   }
   const disturbances: Readonly<Record<string, () => Promise<unknown>>> = {
     ...Object.fromEntries(restarts.map(what => [what, restart])),
+    [failing]: async () => {
+      const inSystem = ['-n', 'kube-system']
+      const image = ['daemonset/usher', `usher=${usherImage}-not-there`]
+      await kubectl(cluster, ...inSystem, 'set', 'image', ...image)
+      await sleep(6000)
+      await kubectl(cluster, ...inSystem, 'rollout', 'undo', 'daemonset/usher')
+      await rollout(cluster, 'usher')
+    },
     [killing]: async () => {
       process.kill(usherOn(node), 'SIGKILL')
       await sleep(3000)
@@ -314,7 +346,11 @@ const bear = async (
   }
   const borne = new Map<string, readonly Load[]>()
   for (const [what, does] of Object.entries(disturbances)) {
-    const loads = Promise.all([load(on(node), vip, '80', 20), load(inPod, vip, '80', 20)])
+    const seconds = secondsOf(what)
+    const loads = Promise.all([
+      load(on(node), vip, '80', seconds),
+      load(inPod, vip, '80', seconds),
+    ])
     await sleep(2000)
     await step(what, does)
     borne.set(what, await loads)

@@ -84,6 +84,7 @@ t.test('run with nothing but manifests has the documented defaults', async t => 
     nodeportAddresses: [],
     externalIps: true,
     stateDir: '',
+    podDir: '',
     keepRules: false,
     connectTime: 'off',
     connectTimeCgroup: '',

@@ -251,6 +251,17 @@ t.test('an uninstall takes programs of connect-time out', { skip }, async t => {
   t.match(made, '"mountPath":"/sys/fs/bpf"')
 })
 
+t.test('the old pod ends first where that is asked for', { skip }, async t => {
+  const strategyOf = async (values: Values): Promise<unknown> =>
+    (await render(values)).the('DaemonSet').spec.updateStrategy
+  const rollingUpdate = { maxSurge: 0, maxUnavailable: '10%' }
+  const asked = { type: 'RollingUpdate', rollingUpdate }
+  t.strictSame(await strategyOf({ updateStrategy: { rollingUpdate } }), asked)
+  const surge = { maxSurge: '10%', maxUnavailable: 0 }
+  const values = { nonRoot: true, updateStrategy: { rollingUpdate: surge } }
+  t.strictSame(await strategyOf(values), asked, 'as many, where none can take over')
+})
+
 t.test('helm finds no fault in the chart', { skip }, async t => {
   for (const values of [
     {},
@@ -281,6 +292,8 @@ t.test('a value that means nothing is refused, with its name', { skip }, async t
     [/runbookUrl/, { prometheusRule: { runbookUrl: 'docs/troubleshooting.md' } }],
     [/apiServer\.host is not set/, { apiServer: { host: '' } }],
     [/set one of them to false/, { connectTime: true, nonRoot: true }],
+    [/one of maxSurge and/, { updateStrategy: { rollingUpdate: { maxSurge: 0 } } }],
+    [/one of maxSurge and/, { updateStrategy: { rollingUpdate: { maxUnavailable: 1 } } }],
   ]
   for (const [said, values] of wrong) t.match(await refusal(values), said)
 })
@@ -335,12 +348,11 @@ t.test('each value gets where it belongs', { skip }, async t => {
   t.match(usher, {
     image: `registry.example/usher@${digest}`,
     imagePullPolicy: 'Always',
-    ports: [{ containerPort: 10300 }, { containerPort: 10301 }],
     livenessProbe: { httpGet: { port: 10300 } },
     readinessProbe: { httpGet: { port: 10300 } },
     resources: { requests: { cpu: '100m', memory: '192Mi' }, limits: { memory: '2Gi' } },
   })
-  t.match(usher.env.slice(1), [{ value: '2001:db8::1' }, { value: '443' }])
+  t.match(usher.env.slice(2), [{ value: '2001:db8::1' }, { value: '443' }])
   t.equal(usher.args.at(-1), '--relay-workers=2')
   t.match(pod, {
     imagePullSecrets: [{ name: 'registry' }],
@@ -354,7 +366,10 @@ t.test('each value gets where it belongs', { skip }, async t => {
   t.match(labels, { team: 'net', 'app.kubernetes.io/name': 'usher' })
   t.strictSame(built.pod['affinity'], { nodeAffinity: {} })
   t.strictSame(spec.updateStrategy, { type: 'OnDelete' })
-  t.match(built.the('PodMonitor').metadata.labels, { release: 'prometheus' })
+  const monitor = built.the('PodMonitor')
+  t.match(monitor.metadata.labels, { release: 'prometheus' })
+  const replacements = JSON.stringify(monitor).match(/(?<="replacement":")[^"]*:\d+/g)
+  t.strictSame(replacements, ['$1:10301', '[$1]:10301'])
   const bare = await render({ nodeSelector: null, tolerations: null, resources: null })
   t.strictSame(bare.pod.nodeSelector, {}, 'null takes a default away')
   const names = new Set(built.objects.map(({ metadata }) => metadata.name))

@@ -1,7 +1,8 @@
 // A process of its own: long, and it mostly waits.
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { spawnSync } from 'node:child_process'
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import t from 'tap'
 import { parseDuration } from '../../src/util/duration.ts'
 import { withDefaults } from '../../src/config/kube-proxy/configuration.ts'
@@ -89,15 +90,38 @@ t.test('the selector finds the pods', async t => {
 })
 
 t.test('the probes ask what the configuration serves, liveness on /livez', async t => {
-  const { livenessProbe, readinessProbe, ports } = byHand.usher
+  const { livenessProbe, readinessProbe } = byHand.usher
   t.equal(config['kind'], 'KubeProxyConfiguration')
   const port = Number(config['healthzBindAddress']?.split(':').at(-1))
   t.strictSame([livenessProbe.httpGet.path, livenessProbe.httpGet.port], ['/livez', port])
   t.match(readinessProbe.httpGet, { path: '/healthz', port })
-  const metricsPort = Number(config['metricsBindAddress']?.split(':').at(-1))
-  t.match(ports, [{ containerPort: port }, { containerPort: metricsPort }])
   const patience = livenessProbe.periodSeconds * livenessProbe.failureThreshold
   t.ok(patience >= 60, `a restart cuts connections, and comes after ${patience} s`)
+})
+
+t.test('a new pod takes over from the old one of its node', async t => {
+  const { usher, pod } = byHand
+  const updates = byHand.the('DaemonSet').spec.updateStrategy
+  t.match(updates, { rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } })
+  t.equal(usher.ports, undefined, 'the node has each port once')
+  const mounted = (path: string) => {
+    const mount = usher.volumeMounts.find(({ mountPath }) => mountPath === path)
+    return pod.volumes.find(({ name }) => name === mount?.name)
+  }
+  const socket = usher.env.find(({ name }) => name === 'USHER_CONTROL_SOCKET')?.value
+  t.ok(mounted(dirname(socket ?? ''))?.hostPath, 'both see the socket')
+  const { podDir } = (await settingsOf(usher, read(`${base}/config.yaml`))).options
+  t.ok(mounted(podDir)?.emptyDir, 'each has a directory of its own')
+  const [program = '', ...words] = usher.startupProbe.exec?.command ?? []
+  const directory = t.testdir({})
+  const asked = (): number | null =>
+    spawnSync(
+      program,
+      words.map(word => word.replace(podDir, directory)),
+    ).status
+  t.equal(asked(), 1)
+  writeFileSync(join(directory, 'serving'), '')
+  t.equal(asked(), 0)
 })
 
 t.test('the configuration is one that Usher accepts, strictly', async t => {
@@ -157,7 +181,12 @@ t.test(
     const paths = byHand.pod.volumes.flatMap(({ hostPath }) => hostPath?.path ?? [])
     t.strictSame(paths, ['/run/usher', '/run/xtables.lock'])
     const mounts = byHand.usher.volumeMounts.map(({ mountPath }) => mountPath)
-    t.strictSame(mounts, ['/etc/usher', ...paths], 'where it is in the pod')
+    const own = ['/etc/usher', '/run/usher-pod']
+    t.strictSame(
+      mounts.toSorted(),
+      [...own, ...paths].toSorted(),
+      'where it is in the pod',
+    )
   },
 )
 
@@ -210,7 +239,12 @@ for (const overlay of overlays) {
     t.ok(existsSync(join(top, path, component, 'kustomization.yaml')))
     t.strictSame(
       all.usher.env.map(({ name }) => name),
-      ['NODE_NAME', 'KUBERNETES_SERVICE_HOST', 'KUBERNETES_SERVICE_PORT'],
+      [
+        'USHER_CONTROL_SOCKET',
+        'NODE_NAME',
+        'KUBERNETES_SERVICE_HOST',
+        'KUBERNETES_SERVICE_PORT',
+      ],
       'the API server is not looked for behind its ClusterIP',
     )
     const { configMap } = all.pod.volumes.find(({ name }) => name === 'config') ?? {}
@@ -243,7 +277,8 @@ t.test(
 )
 
 t.test('non-root takes all of it away', { skip: noKustomize }, async t => {
-  const { usher, pod } = await buildWith(t, 'components/non-root')
+  const built = await buildWith(t, 'components/non-root')
+  const { usher, pod } = built
   t.strictSame(usher.securityContext, {
     ...byHand.usher.securityContext,
     runAsNonRoot: true,
@@ -260,6 +295,9 @@ t.test('non-root takes all of it away', { skip: noKustomize }, async t => {
     [],
     'no path of the host',
   )
+  t.notOk(usher.env.some(({ name }) => name === 'USHER_CONTROL_SOCKET'))
+  const updates = built.the('DaemonSet').spec.updateStrategy
+  t.match(updates, { rollingUpdate: { maxSurge: 0, maxUnavailable: 1 } })
   t.strictSame(
     pod.volumes.map(({ name }) => name).toSorted(),
     usher.volumeMounts.map(({ name }) => name).toSorted(),

@@ -13,15 +13,58 @@ t.test('deploy/monitoring is what the tables say', async t => {
     t.equal(read(path), text, `${path}: if not, run: npm run docs`)
 })
 
-t.test('the PodMonitor selects the pods of the DaemonSet, and their port', async t => {
-  const [daemonSet] = readObjects('deploy/kubernetes/base/daemon-set.yaml')
-  const { metadata, spec } = daemonSet?.spec.template ?? {}
-  t.match(metadata?.labels, podMonitor.spec.selector.matchLabels)
-  const [usher] = spec?.containers ?? []
-  const [scraped] = podMonitor.spec.podMetricsEndpoints
-  t.match(usher?.ports.at(-1), { name: scraped?.port, containerPort: 10249 })
-  t.equal(usher?.name, 'usher', 'alerts tell targets by it')
-})
+t.test(
+  'the PodMonitor selects the pods of the DaemonSet, and leads to their port',
+  async t => {
+    const [daemonSet] = readObjects('deploy/kubernetes/base/daemon-set.yaml')
+    const { metadata, spec } = daemonSet?.spec.template ?? {}
+    t.match(metadata?.labels, podMonitor.spec.selector.matchLabels)
+    const [usher] = spec?.containers ?? []
+    const [scraped] = podMonitor.spec.podMetricsEndpoints
+    t.equal(usher?.name, 'usher', 'alerts tell targets by it')
+    const labels = (ip: string): Labels => ({
+      __address__: ip,
+      __meta_kubernetes_pod_ip: ip,
+      __meta_kubernetes_pod_container_name: 'usher',
+    })
+    const rules = (scraped?.relabelings ?? []) as readonly Relabeling[]
+    const [config] = readObjects('deploy/kubernetes/base/config.yaml') as unknown as [
+      { readonly metricsBindAddress: string },
+    ]
+    const [, port] = config.metricsBindAddress.split(':')
+    t.equal(relabelled(labels('192.0.2.1'), rules)?.['__address__'], `192.0.2.1:${port}`)
+    t.equal(
+      relabelled(labels('2001:db8::1'), rules)?.['__address__'],
+      `[2001:db8::1]:${port}`,
+    )
+    const other = { ...labels('192.0.2.1'), __meta_kubernetes_pod_container_name: 'mesh' }
+    t.equal(relabelled(other, rules), undefined, 'nor that of another container')
+  },
+)
+
+type Labels = Readonly<Record<string, string>>
+
+interface Relabeling {
+  readonly sourceLabels?: readonly string[]
+  readonly regex?: string
+  readonly targetLabel?: string
+  readonly replacement?: string
+  readonly action?: string
+}
+
+/** As Prometheus does it, whose expressions are anchored; undefined: no target. */
+const relabelled = (labels: Labels, rules: readonly Relabeling[]): Labels | undefined => {
+  const now = new Map(Object.entries(labels))
+  for (const { sourceLabels = [], regex = '(.*)', action, ...to } of rules) {
+    const value = sourceLabels.map(name => now.get(name) ?? '').join(';')
+    const match = new RegExp(`^(?:${regex})$`).exec(value)
+    if (action === 'keep' && match === null) return undefined
+    if (to.targetLabel === undefined || match === null) continue
+    const text = (to.replacement ?? '$1').replaceAll('$1', match[1] ?? '')
+    now.set(to.targetLabel, text)
+  }
+  return Object.fromEntries(now)
+}
 
 t.test('all of it is applied together', { skip: noKustomize }, async t => {
   const { all } = await build('deploy/monitoring')

@@ -15,6 +15,7 @@ export const kubernetes = 'deploy/kubernetes'
 
 interface EnvVar {
   readonly name: string
+  readonly value?: string
   readonly valueFrom?: {
     readonly fieldRef?: { readonly fieldPath: string }
     readonly configMapKeyRef?: { readonly name: string; readonly key: string }
@@ -22,6 +23,7 @@ interface EnvVar {
 }
 
 interface Probe {
+  readonly exec?: { readonly command: readonly string[] }
   readonly httpGet: { readonly path: string; readonly port: number }
   readonly periodSeconds: number
   readonly failureThreshold: number
@@ -32,7 +34,8 @@ interface Container {
   readonly image: string
   readonly args: readonly string[]
   readonly env: readonly EnvVar[]
-  readonly ports: readonly { readonly containerPort: number }[]
+  readonly ports?: unknown
+  readonly startupProbe: Probe
   readonly livenessProbe: Probe
   readonly readinessProbe: Probe
   readonly securityContext: Readonly<Record<string, unknown>>
@@ -52,6 +55,7 @@ interface Volume {
   readonly name: string
   readonly configMap?: KubeMeta
   readonly hostPath?: { readonly path: string; readonly type: string }
+  readonly emptyDir?: object
 }
 
 interface KubeMeta {

@@ -135,6 +135,12 @@ export const upgrade = group('Upgrade', ['run', 'check', 'sidecar'], {
     default: 'auto',
     help: '"auto": if another Usher answers at the control socket, take its place: what listens and what is connected passes from that process to this one, and it ends. "off": the start fails as long as another Usher has the control socket.',
   },
+  'pod-dir': {
+    commands: node,
+    type: anyText('DIR'),
+    defaultText: 'none',
+    help: "For a pod: a directory that it alone has and that outlives its containers (an emptyDir). A pod that has served never takes over again: while another Usher serves, it waits, and so does one that another took over from, in place of ending, as the kubelet would start it again. Usher keeps a file `serving` there while this container serves, for a startup probe: on the node's ports any Usher may answer.",
+  },
 })
 
 /** What is logged, and how. */

@@ -42,6 +42,22 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{ toYaml .Values.config }}
 {{- end -}}
 
+{{/* Without a control socket that both pods of a node have, the old one has to end first. */}}
+{{- define "usher.updateStrategy" -}}
+{{- $strategy := deepCopy .Values.updateStrategy -}}
+{{- with $strategy.rollingUpdate -}}
+{{- $none := list "0" "0%" -}}
+{{- $surge := default 0 .maxSurge -}}
+{{- if eq (has (toString $surge) $none) (has (default 0 .maxUnavailable | toString) $none) -}}
+{{- fail "updateStrategy.rollingUpdate: one of maxSurge and maxUnavailable has to be 0, and the other one not" -}}
+{{- end -}}
+{{- if and $.Values.nonRoot (not (has (toString $surge) $none)) -}}
+{{- $_ := set $strategy "rollingUpdate" (dict "maxUnavailable" $surge "maxSurge" 0) -}}
+{{- end -}}
+{{- end -}}
+{{ toYaml $strategy }}
+{{- end -}}
+
 {{/* The port at the end of an address, as in [::]:10256. */}}
 {{- define "usher.port" -}}
 {{- splitList ":" . | last -}}
