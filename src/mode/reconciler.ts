@@ -31,6 +31,8 @@ export interface ReconcilerDeps {
   readonly failed: (error: unknown) => void
   /** Called before each sync with what cannot be honoured. */
   readonly problems: (problems: readonly Problem[]) => void
+  /** Before the first sync: what of the wanted state has yet to be found out. */
+  readonly known?: () => Promise<void>
   /** Called with what a sync took in that was not there before. */
   readonly taken: (changes: CheckedOut) => void
   /** Milliseconds; see `SyncRunner`. */
@@ -62,6 +64,7 @@ export class Reconciler implements SourceSink {
   /** Those who wait for a sync that has not begun yet. */
   #waiting: Deferred<void>[] = []
   #closed = false
+  #isKnown = false
   readonly #firstSync: Promise<void>
   #firstSyncDone: () => void = () => {}
 
@@ -144,7 +147,9 @@ export class Reconciler implements SourceSink {
   }
 
   async #sync(): Promise<void> {
-    const { clock, registry, sync, problems, taken } = this.#deps
+    const { clock, registry, sync, problems, taken, known } = this.#deps
+    if (!this.#isKnown) await known?.()
+    this.#isKnown = true
     const started = clock.now()
     const waiting = [...this.#waiting]
     await this.#rebuild()

@@ -323,6 +323,7 @@ const createControl = (deps: ControlDeps) => {
       problemLog.report(problems)
       annotationEvents.report(problems)
     },
+    known: () => (takeOver.isAwaited ? takeOver.known(source) : Promise.resolve()),
     failed: error => log.error(reasonOf(error), 'sync failed; retrying'),
     taken: changes => {
       syncMetrics.taken(changes)

@@ -2,6 +2,7 @@ import type { Log } from '../observe/log.ts'
 import { type StatusDocument, tookOverText } from '../observe/status.ts'
 import type { ChosenRelay } from '../relay/make-relay.ts'
 import type { HandsOver, Inheritance, TakenOver } from '../relay/relay.ts'
+import type { Source } from '../source/source.ts'
 import type { Clock } from '../util/clock.ts'
 import { Deferred } from '../util/deferred.ts'
 import { hasCode, messageOf, UsherError } from '../util/usher-error.ts'
@@ -12,6 +13,8 @@ import type { OrphanRecord } from './orphan-file.ts'
 /** Milliseconds for the one before to let go of its addresses, and between two looks. */
 const goneMs = 10_000
 const lookMs = 20
+/** For the first checks of routes to have an answer. */
+const checksMs = 10_000
 
 /** Of a `DataPath`. */
 interface HeirPath {
@@ -79,11 +82,25 @@ export class TakeOverAtStart {
     return this.#predecessor !== undefined
   }
 
+  /**
+   * To be called before the first sync: another that serves knows which endpoints are up, and its clients are
+   * not to be refused for as long as the first checks take here.
+   */
+  async known(source: Pick<Source, 'awaitsChecks'>): Promise<void> {
+    const until = this.#clock.now() + checksMs
+    while (this.#clock.now() < until && source.awaitsChecks?.() === true)
+      await this.#pause()
+  }
+
   /** Resolves when the one before has let go of its addresses, or does not in time. */
   async gone(): Promise<void> {
     const until = this.#clock.now() + goneMs
     while (this.#clock.now() < until && (await this.#predecessor?.answers()) === true)
-      await new Promise<void>(resolve => this.#clock.setTimeout(resolve, lookMs))
+      await this.#pause()
+  }
+
+  #pause(): Promise<void> {
+    return new Promise(resolve => void this.#clock.setTimeout(resolve, lookMs))
   }
 
   /** '', or why there is nothing to be had. */

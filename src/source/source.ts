@@ -49,6 +49,8 @@ export interface Source {
    * (`namespace/name:port`); undefined when it is not checked.
    */
   healthOf?(servicePort: string, endpoint: string): Health | undefined
+  /** Whether a ServicePort has no endpoint only because checks of its have yet to find one up. */
+  awaitsChecks?(): boolean
   /**
    * Where it reaches its server by connections of this host; the same list while nothing changed,
    * and `apply`, be it of nothing, when something has.

@@ -8,7 +8,7 @@ import t, { type Test } from 'tap'
 import { order, socketPath } from '../support/control-socket.ts'
 import { linuxRelaySkip } from '../support/linux-only.ts'
 import { freeTcpPort, testHost } from '../support/ports.ts'
-import { dial, firstWord, namedEcho } from '../support/tcp-backend.ts'
+import { dial, firstWord, namedEcho, tcpBackend } from '../support/tcp-backend.ts'
 import { until } from '../support/until.ts'
 import {
   get,
@@ -125,6 +125,38 @@ t.test('no take-over: --take-over=off', { skip }, async t => {
   usher.send('SIGTERM')
   one.client.end()
   t.match(await usher.exit, { code: 0 })
+})
+
+t.test('endpoints that are down until their first check', { skip }, async t => {
+  const { flags, port, file } = await setUp(t)
+  // Of HTTP, and it takes its time.
+  const slow = await tcpBackend(t, socket => {
+    socket.once('data', () =>
+      setTimeout(() => socket.end('HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na'), 700),
+    )
+  })
+  await writeFile(
+    file,
+    `routes: [{name: db, listen: "tcp://${testHost}:${port}", endpoints: ["${slow.endpoint.key}"], check: {type: http}}]`,
+  )
+  const asked = (): Promise<string> =>
+    new Promise(resolve => {
+      const client = dial(t, port)
+      client.on('data', answer => resolve(String(answer).slice(0, 12)))
+      client.on('error', ({ message }) => resolve(message))
+      client.write('GET / HTTP/1.0\r\n\r\n')
+    })
+  const usher = await startUsher(t, ...flags)
+  await until('its check has found it up', async () => (await asked()) === 'HTTP/1.1 200')
+  const answers: Promise<string>[] = []
+  const timer = setInterval(() => answers.push(asked()), 20)
+  t.teardown(() => clearInterval(timer))
+  const next = await startUsher(t, ...flags)
+  t.match(await usher.exit, { code: 0 })
+  clearInterval(timer)
+  const wrong = (await Promise.all(answers)).filter(one => one !== 'HTTP/1.1 200')
+  t.strictSame(wrong, [], `of ${answers.length}`)
+  t.match((await next.status()).tookOver, { lost: '' })
 })
 
 const http = (status: string, body: string): string =>

@@ -228,6 +228,12 @@ export class RouteSource implements Source {
     return this.#health.healthOf(routeNameOf(servicePort), endpoint)
   }
 
+  awaitsChecks(): boolean {
+    return this.#routes.some(route =>
+      this.#groupsOf(route).some(group => this.#health.awaits(group)),
+    )
+  }
+
   status(): SourceStatus {
     return {
       name: 'routes',
