@@ -67,7 +67,10 @@ const takeOvers = async (t: Test, way: Way): Promise<void> => {
     for (const { ask } of kept) t.equal(await ask(), 'pod', 'it goes on')
     t.equal(await rules(), before, 'rules are as they were')
     if (way !== localCapture) t.strictSame(await proxyPortsOf(next), ports)
-    t.match((await next.status()).tookOver, { connections: 2, lost: '' })
+    const { connections = 0, lost } = (await next.status()).tookOver ?? {}
+    // And those that come and go.
+    t.ok(connections >= 2)
+    t.equal(lost, '')
     usher = next
   })
 

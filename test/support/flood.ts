@@ -2,11 +2,12 @@ import { randomBytes } from 'node:crypto'
 import type { Socket } from 'node:net'
 
 const period = 1 << 16
+const pauseMs = 3
 const once = randomBytes(period)
 /** Twice, so that the piece that should stand at any place is one slice of it. */
 const twice = Buffer.concat([once, once])
 
-/** One end of a connection that sends and compares as fast as it goes, until it is told to end. */
+/** One end of a connection that sends and compares all the while, until it is told to end. */
 export interface Flooded {
   readonly socket: Socket
   readonly sent: () => number
@@ -31,7 +32,8 @@ export const flood = (socket: Socket): Flooded => {
       if (!socket.write(piece)) return
     }
   }
-  socket.on('drain', pump)
+  // As fast as it goes it would leave nothing of the host to others.
+  socket.on('drain', () => setTimeout(pump, pauseMs))
   socket.on('data', (piece: Buffer) => {
     for (let at = 0; at < piece.length && firstWrong < 0; at += period) {
       const part = piece.subarray(at, at + period)

@@ -93,7 +93,7 @@ const settle = async (
   const marks = new Map(all.map(one => [one, one.received()]))
   await until('each one moves, or is cut', () =>
     all.every(
-      one => one.state() !== 'open' || one.received() > (marks.get(one) ?? 0) + 1_000_000,
+      one => one.state() !== 'open' || one.received() > (marks.get(one) ?? 0) + 300_000,
     ),
   )
   t.notOk(

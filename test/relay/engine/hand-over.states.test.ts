@@ -239,7 +239,7 @@ const states = async (t: Test): Promise<void> => {
     t.equal(String(await once(await limited.open(), 'data')), 'a')
   })
 
-  for (const ages of [{ idleMs: 1500 }, { lifetimeMs: 2500 }])
+  for (const ages of [{ idleMs: 4000 }, { lifetimeMs: 4000 }])
     t.test(`its time goes on: ${Object.keys(ages).join()}`, async t => {
       const backend = await namedEcho(t, 'a')
       const { open, move, before } = await setUp(t, [backend.endpoint], { ages })
