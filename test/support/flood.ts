@@ -3,6 +3,7 @@ import type { Socket } from 'node:net'
 
 const period = 1 << 16
 const pauseMs = 3
+const resetMs = 100
 const once = randomBytes(period)
 /** Twice, so that the piece that should stand at any place is one slice of it. */
 const twice = Buffer.concat([once, once])
@@ -43,7 +44,14 @@ export const flood = (socket: Socket): Flooded => {
     }
     received += piece.length
   })
-  socket.on('end', () => (state = 'ended'))
+  socket.on('end', () => {
+    // libuv says so of what was reset, too, where there was something to read before that (POLLHUP in
+    // uv__stream_io): a write finds out.
+    if (!now.isStopped) pump()
+    setTimeout(() => {
+      if (state === 'open') state = 'ended'
+    }, resetMs)
+  })
   socket.on(
     'error',
     (error: NodeJS.ErrnoException) => (state = error.code ?? error.message),

@@ -24,6 +24,7 @@ import type { HandedSockets } from './open-sockets.ts'
  *                       old: stopped      from here on the new one accepts
  *                       old: connections  some are out of the old one's loop ...
  *   new: kept           old: commit       ... and the new one's; else: abort, and they go on
+ *   new: adopted        the next of them
  *                       old: flows        the same, for all flows of a listener of UDP and its addresses:
  *                       old: affinity     some at a time, then its affinity,
  *                       old: flows-given  and that these were all
@@ -89,6 +90,7 @@ type Asked =
       readonly room: number
     }
   | { readonly kind: 'kept' }
+  | { readonly kind: 'adopted' }
   | { readonly kind: 'not-kept'; readonly reason: string }
 
 type Take = Extract<Asked, { kind: 'take' }>
@@ -303,6 +305,8 @@ const giveSome = async (channel: Channel, given: Given): Promise<GivingResult> =
   } finally {
     await given.settle(isTaken)
   }
+  // What came next would stand still for as long as the other process takes in this. If it has ended, that finds out.
+  if (isTaken) await answerOf<Asked>(channel, 'adopted').catch(() => {})
   return { count, fds, refused, isOver }
 }
 
@@ -473,6 +477,7 @@ export class TakeOver {
     }
     if (!batch.areOurs) return
     const { connections, flows } = await batch.adopt()
+    await tell(this.#channel, { kind: 'adopted' }).catch(() => {})
     this.#taken.connections += connections
     this.#taken.flows += flows
   }
