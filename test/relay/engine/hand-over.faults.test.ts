@@ -219,7 +219,7 @@ const oldOneDies = async (t: Test, { step, cut }: Death): Promise<void> => {
   t.comment(JSON.stringify([taken, finished]))
   const lost = await settle(t, ends)
   if (cut === 'some') t.ok(lost > 0 && lost < 8, `${lost} were the dead one's`)
-  else t.equal(lost, cut)
+  else t.equal(lost, cut, JSON.stringify(finished))
   const dialled = dial(t, port)
   await once(dialled, 'data')
   dialled.destroy()
