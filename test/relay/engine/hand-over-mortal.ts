@@ -26,23 +26,31 @@ const [when = '', kind = '', which = '1'] = step.split(' ')
 /** So many are to come yet. */
 let left = Number(which)
 
+/** Of a record: what stands before its text, and where it says that it is the last one of its message. */
+const recordHeader = 8
+const isLastAt = 5
+
 const die = (): void => void process.kill(process.pid, 'SIGKILL')
 
 /** The same calls; the records of a hand-over are looked at on their way. */
 const mortal = (calls: Syscalls): Syscalls => {
   const memories = new Map<number, ReturnType<Syscalls['allocate']>>()
-  /** Of the record in the memory of a message's header. */
-  const isDue = (header: number, length?: number): boolean => {
+  /** Its text, and whether it is the last one of its message; a record that is none has no text. */
+  const recordAt = (
+    header: number,
+    length?: number,
+  ): { readonly text: string; readonly isLast: boolean } => {
     const { view, bytes } = memories.get(header) ?? {}
-    if (view === undefined || bytes === undefined) return false
+    if (view === undefined || bytes === undefined) return { text: '', isLast: false }
     const vector = Number(view.getBigUint64(msghdr.iov, true)) - header
     const start = Number(view.getBigUint64(vector, true)) - header
     const size = length ?? Number(view.getBigUint64(vector + iovec.length, true))
-    if (!bytes.toString('latin1', start, start + size).includes(`"kind":"${kind}"`))
-      return false
-    left -= 1
-    return left === 0
+    const text = bytes.toString('latin1', start + recordHeader, start + size)
+    return { text, isLast: bytes[start + isLastAt] === 1 }
   }
+  const begins = (text: string): boolean => text.startsWith(`{"kind":"${kind}"`)
+  /** A long message is several records: it is sent when the last one is. */
+  let isLeaving = false
   return {
     ...calls,
     allocate: size => {
@@ -51,15 +59,22 @@ const mortal = (calls: Syscalls): Syscalls => {
       return memory
     },
     sendmsg: (fd, header, flags) => {
-      const due = when !== '' && when !== 'received' && isDue(header)
-      if (due && when === 'before') die()
+      const { text, isLast } = recordAt(header)
+      const isNext = begins(text) && left === 1
+      if (isNext && when === 'before') die()
       const result = calls.sendmsg(fd, header, flags)
-      if (due && result > 0) die()
+      if (result < 0 || when === 'received') return result
+      if (begins(text)) left -= 1
+      isLeaving ||= isNext
+      if (isLeaving && text !== '' && isLast) die()
       return result
     },
     recvmsg: (fd, header, flags) => {
       const result = calls.recvmsg(fd, header, flags)
-      if (when === 'received' && result > 0 && isDue(header, result)) die()
+      if (when !== 'received' || result <= 0) return result
+      if (!begins(recordAt(header, result).text)) return result
+      left -= 1
+      if (left === 0) die()
       return result
     },
   }
