@@ -67,6 +67,8 @@ const cgroupRoots = (): readonly string[] => {
   return readdirSync(version2, { withFileTypes: true })
     .filter(entry => entry.isDirectory())
     .map(({ name }) => join(version2, name))
+    // Not a folder that waits for a mount.
+    .filter(root => existsSync(join(root, 'cgroup.procs')))
 }
 
 const version2 = '/sys/fs/cgroup'
