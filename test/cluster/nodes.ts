@@ -64,9 +64,13 @@ export const stopOn = async ({ daemons }: Node, name: string): Promise<void> => 
 /** Those of version 1 each, or the one of version 2. */
 const cgroupRoots = (): readonly string[] => {
   if (existsSync(join(version2, 'cgroup.controllers'))) return [version2]
-  return readdirSync(version2, { withFileTypes: true })
-    .filter(entry => entry.isDirectory())
-    .map(({ name }) => join(version2, name))
+  return (
+    readdirSync(version2, { withFileTypes: true })
+      .filter(entry => entry.isDirectory())
+      .map(({ name }) => join(version2, name))
+      // Not a folder that waits for a mount.
+      .filter(root => existsSync(join(root, 'cgroup.procs')))
+  )
 }
 
 const version2 = '/sys/fs/cgroup'
