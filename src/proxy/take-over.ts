@@ -5,7 +5,7 @@ import type { HandsOver, Inheritance, TakenOver } from '../relay/relay.ts'
 import type { Source } from '../source/source.ts'
 import type { Clock } from '../util/clock.ts'
 import { Deferred } from '../util/deferred.ts'
-import { hasCode, messageOf, UsherError } from '../util/usher-error.ts'
+import { errorOf, hasCode, messageOf, UsherError } from '../util/usher-error.ts'
 import type { OperatorOrders } from '../mode/operator-orders.ts'
 import type { Predecessor, Shared } from './options.ts'
 import type { OrphanRecord } from './orphan-file.ts'
@@ -67,14 +67,23 @@ export class TakeOverAtStart {
     if (from === undefined) return sync()
     const why = 'ask' in from ? await this.#begin(from, path) : await adopt(from, path)
     if (this.#refusal !== undefined) throw this.#refusal
+    let taken: TakenOver | undefined
     try {
       await sync()
+    } catch (error) {
+      // What serves is not given up for what does not: this one ends, and the one before goes on.
+      if ('ask' in from && why === '') this.#refuse(from, errorOf(error))
+      throw this.#refusal ?? error
     } finally {
-      const taken = why === '' ? await path?.relay.finishTakeOver() : undefined
-      if (taken !== undefined) this.#took(taken)
-      else if ('ask' in from) this.#tookNothing(from, why)
-      else this.#log.debug({ why }, 'no data plane of an earlier Usher is left')
+      if (why === '' && this.#refusal === undefined)
+        taken = await path?.relay.finishTakeOver()
     }
+    if (taken !== undefined) this.#took(taken)
+    else if ('ask' in from) this.#tookNothing(from, why)
+    else this.#log.debug({ why }, 'no data plane of an earlier Usher is left')
+    // It may serve on if it has not heard of it; both would, then.
+    if (taken !== undefined && taken.lost !== '' && 'ask' in from)
+      await from.ask(false).catch(() => {})
   }
 
   /** Whether one that answers lets go of its addresses for this one. */
