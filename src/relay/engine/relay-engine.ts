@@ -18,7 +18,6 @@ import type {
   HandsOver,
   Inheritance,
   HandOverPlace,
-  ListenerStats,
   NodeClients,
   Relay,
   RelayLimits,
@@ -31,18 +30,18 @@ import type {
 import { bindKey } from '../relay.ts'
 import { ReceivedLines } from '../access-log/access-lines.ts'
 import type { NewsObserver } from '../remote/news-reader.ts'
-import type { RemoteEnding } from '../remote/remote.ts'
-import { Restarts } from '../remote/restarts.ts'
 import { Figures } from './main/figures.ts'
 import { ListeningBudget } from './main/listening-budget.ts'
 import { OpenSockets, socketKey } from './main/open-sockets.ts'
-import { Port, type PortEnv } from './main/port.ts'
+import type { Port } from './main/port.ts'
+import { Ports } from './main/ports.ts'
+import { type PoolOwner, WorkerPool } from './main/worker-pool.ts'
 import { Slots } from './shared/slot-pages.ts'
-import { type WorkerDeps, WorkerHandle, type WorkerOwner } from './main/worker-handle.ts'
+import type { WorkerHandle } from './main/worker-handle.ts'
 import { Descriptors, newDescriptorsMemory } from './shared/descriptors.ts'
 import { SharedEndpointState } from './shared/shared-endpoint-state.ts'
 import { ownBindsOf } from '../own-binds.ts'
-import type { Order, WorkerCall } from './orders.ts'
+import type { Order } from './orders.ts'
 import type { SocketLayer } from './socket-layer.ts'
 import type { Syscalls } from '../../ffi/syscalls.ts'
 import { type Door, knock, openDoor } from '../hand-over/channel.ts'
@@ -62,7 +61,7 @@ import {
   TakeOver,
   type Taker,
 } from './main/hand-over.ts'
-import type { GivenConnections, MovedAffinity, Staying } from '../hand-over/moved.ts'
+import type { GivenConnections, MovedAffinity } from '../hand-over/moved.ts'
 
 export interface RelayEngineDeps {
   /** Of the main thread; workers have their own. */
@@ -672,266 +671,4 @@ const workerQueries: {
     const all = (await Promise.all(views)).flat()
     return ports.get(query.listener)?.explained(query, all) ?? notListening
   },
-}
-
-const leaveMs = 2000
-/** Milliseconds for queued clients to be accepted, and for all connections to be reset: a worker that hangs must not hold up the end. */
-const killMs = 2000
-
-/** Clients wait in the queues of sockets until workers are there again. Milliseconds. */
-const longestPauseMs = 1000
-
-/** Who has a WorkerPool. */
-interface PoolOwner extends Pick<WorkerOwner, 'observerOf' | 'retired'> {
-  /** A thread has ended by itself, or was ended as it hung: the others follow. */
-  died(worker: WorkerHandle, error: Error): void
-  /** All threads of a generation have ended. */
-  over(): void
-  /** All threads of the next one have started, and know nothing yet. */
-  started(): void
-}
-
-/**
- * All workers of a relay. Their threads live and die together, as one generation: what they count in shared
- * memory is right or gone, and none takes another's place while others go on.
- */
-class WorkerPool {
-  readonly workers: readonly WorkerHandle[]
-  readonly #deps: WorkerDeps
-  readonly #owner: PoolOwner
-  readonly #restarts: Restarts
-  readonly #onExit: () => void
-  #generations = 0
-  /** 1, 2, ...; 0 while no thread is left of one, and the next is to come. */
-  generation = 0
-  /** How long the first thread of the generation to end had lived; undefined while all do. */
-  #livedMs: number | undefined
-  #isLast = false
-
-  /** `count`: how many; 1 or more. */
-  constructor(deps: WorkerDeps, count: number, owner: PoolOwner) {
-    this.#deps = deps
-    this.#owner = owner
-    this.#restarts = new Restarts(deps.clock, longestPauseMs, () => this.#start())
-    const workerOwner: WorkerOwner = {
-      ...owner,
-      wakeFds: () => this.workers.map(({ wakeFd }) => wakeFd),
-      died: (worker, ending) => this.#died(worker, ending),
-    }
-    this.workers = Array.from(
-      { length: count },
-      (_, i) => new WorkerHandle(deps, i + 1, workerOwner),
-    )
-    // Else process.exit waits for threads that wait in the kernel.
-    this.#onExit = () => this.workers.forEach(worker => worker.requestExit())
-  }
-
-  start(): void {
-    process.on('exit', this.#onExit)
-    this.#start()
-  }
-
-  #start(): void {
-    this.#livedMs = undefined
-    this.#generations += 1
-    this.generation = this.#generations
-    for (const worker of this.workers) {
-      worker.start()
-      // There was no thread to be had, and those before it are being ended.
-      if (this.#livedMs !== undefined) return
-    }
-    this.#owner.started()
-  }
-
-  #died(worker: WorkerHandle, { error, livedMs }: RemoteEnding): void {
-    const isFirst = this.#livedMs === undefined
-    this.#livedMs ??= livedMs
-    if (isFirst) {
-      worker.deaths += 1
-      this.#owner.died(worker, error)
-      for (const other of this.workers) other.kill(`worker ${worker.thread} has died`)
-    }
-    if (this.workers.some(({ isThere }) => isThere)) return
-    this.generation = 0
-    this.#owner.over()
-    if (this.#isLast) return
-    this.#restarts.startIn(this.#restarts.pauseAfter(this.#livedMs))
-  }
-
-  /** To every worker. */
-  post(order: Order): void {
-    for (const worker of this.workers) worker.post(order)
-  }
-
-  /** Resolves when every worker has carried out what was posted before. */
-  async mark(): Promise<void> {
-    await this.#call({ kind: 'mark' })
-  }
-
-  /**
-   * Resolves when every worker has accepted who came before; one that hangs is not waited for.
-   * When they die from now on there are no others.
-   */
-  async acceptQueued(): Promise<void> {
-    this.#isLast = true
-    this.#restarts.stop()
-    await within(this.#deps.clock, killMs, this.#call({ kind: 'accept-queued' }))
-  }
-
-  /** They close what listens, which is another process's now. */
-  async handOver(listeners: readonly string[]): Promise<void> {
-    this.#isLast = true
-    this.#restarts.stop()
-    await this.#call({ kind: 'hand-over', listeners })
-  }
-
-  /** Some connections of each worker that has any to give. */
-  async *give(mostFds: number): AsyncGenerator<Given> {
-    for (const worker of this.workers) {
-      const given = (await worker.call({ kind: 'give', mostFds })) as
-        GivenConnections | undefined
-      if (given === undefined || given.connections.length === 0) continue
-      const settle = async (isTaken: boolean): Promise<void> =>
-        void (await worker.call({ kind: 'settle', isTaken }))
-      const { connections, fds } = given
-      yield { parts: [{ told: { kind: 'connections', connections }, fds }], settle }
-    }
-  }
-
-  async staying(): Promise<Staying> {
-    const counts: Record<string, number> = {}
-    // One that has died has none.
-    for (const some of (await this.#call({ kind: 'staying' })) as (Staying | undefined)[])
-      for (const [why, count] of Object.entries(some ?? {}))
-        counts[why] = (counts[why] ?? 0) + count
-    return counts
-  }
-
-  /** Resolves when no worker has a TCP connection any more. */
-  async stopAccepting(): Promise<void> {
-    await this.#call({ kind: 'stop-accepting' })
-  }
-
-  /** Ends everything that is open; how many TCP connections that has reset. */
-  async kill(): Promise<number> {
-    let reset = 0
-    const killed = this.workers.map(async worker => {
-      const count = await worker.call({ kind: 'kill' })
-      if (typeof count === 'number') reset += count
-    })
-    await within(this.#deps.clock, killMs, Promise.all(killed))
-    return reset
-  }
-
-  /** Resolves when all threads have ended and nothing of theirs here is left. */
-  async end(): Promise<void> {
-    await Promise.all(this.workers.map(worker => worker.leave(leaveMs)))
-    for (const worker of this.workers) worker.close()
-    process.off('exit', this.#onExit)
-  }
-
-  /** What each answers; those that have died have done all that they could. */
-  #call(call: WorkerCall): Promise<readonly unknown[]> {
-    return Promise.all(this.workers.map(worker => worker.call(call)))
-  }
-}
-
-/** All ports, also those that are not wanted but have connections. */
-class Ports {
-  readonly #env: PortEnv
-  readonly #byId = new Map<string, Port>()
-  readonly #bySlot = new Map<number, Port>()
-  /** Slots of endpoints that workers are about to let go of. */
-  #leftSlots: number[] = []
-
-  constructor(env: PortEnv) {
-    this.#env = env
-  }
-
-  get(id: string): Port | undefined {
-    return this.#byId.get(id)
-  }
-
-  at(slot: number): Port | undefined {
-    return this.#bySlot.get(slot)
-  }
-
-  values(): Iterable<Port> {
-    return this.#byId.values()
-  }
-
-  ofUdp(): readonly Port[] {
-    return [...this.#byId.values()].filter(({ protocol }) => protocol === 'UDP')
-  }
-
-  update(spec: RelayListener): void {
-    const port = this.#byId.get(spec.id) ?? this.#make(spec)
-    this.#leftSlots.push(...port.take(spec))
-  }
-
-  retire(id: string): void {
-    const port = this.#byId.get(id)
-    if (port === undefined) return
-    port.retire()
-    this.#removeIfOver(port)
-  }
-
-  /** A worker has nothing left of a port that was retired. */
-  retired(worker: WorkerHandle, slot: number): void {
-    const port = this.#bySlot.get(slot)
-    // It may have come back meanwhile.
-    if (port === undefined || port.wanted) return
-    port.retiring.delete(worker)
-    this.#removeIfOver(port)
-  }
-
-  /** No thread is left, nor anything that they had. */
-  over(): void {
-    const { workers, listenerSlots, endpointSlots } = this.#env
-    for (const port of this.#bySlot.values()) port.over()
-    for (const worker of workers)
-      worker.clearGauges(listenerSlots.count, endpointSlots.count)
-    for (const port of this.#bySlot.values()) if (!port.wanted) this.#remove(port)
-  }
-
-  /** Ids of those that are there and not among `wanted`. */
-  without(wanted: ReadonlyMap<string, unknown>): readonly string[] {
-    return [...this.#byId.keys()].filter(id => !wanted.has(id))
-  }
-
-  /** All workers have let go of what was left when this was asked for. */
-  freeEndpoints(): () => void {
-    const slots = this.#leftSlots
-    this.#leftSlots = []
-    return () => {
-      this.#env.figures.clearEndpoints(slots)
-      for (const slot of slots) this.#env.endpointSlots.free(slot)
-    }
-  }
-
-  stats(): Iterable<ListenerStats> {
-    const ports = this.#byId
-    return {
-      *[Symbol.iterator]() {
-        for (const port of ports.values()) yield port.stats()
-      },
-    }
-  }
-
-  #make(spec: RelayListener): Port {
-    const port = new Port(this.#env, spec)
-    this.#byId.set(spec.id, port)
-    this.#bySlot.set(port.slot, port)
-    return port
-  }
-
-  #removeIfOver(port: Port): void {
-    if (port.retiring.size === 0) this.#remove(port)
-  }
-
-  #remove(port: Port): void {
-    this.#byId.delete(port.spec.id)
-    this.#bySlot.delete(port.slot)
-    port.free()
-  }
 }
