@@ -16,6 +16,9 @@ const lookMs = 20
 /** For the first checks of routes to have an answer. */
 const checksMs = 10_000
 
+/** It has no more to hand over than its turn to write rules: connections go on without it. */
+const withoutRelay = 'it carries no connections itself'
+
 /** Of a `DataPath`. */
 interface HeirPath {
   readonly relayChoice: Pick<ChosenRelay, 'name'>
@@ -121,7 +124,7 @@ export class TakeOverAtStart {
       const { name, token, refused, capture, orders } = answer
       this.#orders.takeOver(orders)
       if (refused !== '') return refused
-      if (path === undefined || name === '') return 'there is no relay on both sides'
+      if (path === undefined || name === '') return withoutRelay
       const inheritance = await path.relay
         .takeOver({ name, token, refused })
         .catch(async (error: unknown) => {
@@ -144,6 +147,8 @@ export class TakeOverAtStart {
   }
 
   #tookNothing({ pid, version }: Predecessor, why: string): void {
+    if (why === withoutRelay)
+      return this.#log.info({ pid, version, why }, 'took the place of the running Usher')
     const advice =
       'its connections are drained by it; addresses are tried until they are free'
     this.#log.warn(
