@@ -45,7 +45,7 @@ export interface Capture {
   /** What of the last calls could not be honoured. */
   problems(): readonly Problem[]
   /** Another process may change the host in its place; as of `HostTurn.lend`. */
-  lend?(): Promise<void>
+  lend?(): Promise<() => void>
   /** New clients wait in silence from now on, where that is possible: before an end. */
   hold(): Promise<void>
   /** Ends what it holds; takes out what it put into the system, unless that is to stay. */
@@ -86,7 +86,7 @@ export class ExclusiveCapture implements Capture {
     return [...this.#capture.problems(), ...this.#turn.problems]
   }
 
-  lend(): Promise<void> {
+  lend(): Promise<() => void> {
     return this.#turn.lend()
   }
 
@@ -167,8 +167,8 @@ export class FallbackCapture implements Capture {
     return this.#captures.now.problems()
   }
 
-  async lend(): Promise<void> {
-    await this.#captures.now.lend?.()
+  async lend(): Promise<() => void> {
+    return (await this.#captures.now.lend?.()) ?? (() => {})
   }
 
   hold(): Promise<void> {

@@ -95,11 +95,18 @@ export class ProxyPorts {
     return true
   }
 
-  /** What was remembered is right where an earlier process has handed over its sockets: it is not tried. */
-  prove(isHanded: (held: Omit<HeldPort, 'away'>) => boolean): void {
-    for (const [id, held] of this.#ports)
-      if (!held.proven && isHanded({ id, ...portOf(held) }))
-        this.#ports.set(id, { ...held, proven: true })
+  /**
+   * What was remembered is right where an earlier process has handed over its sockets: it is not tried.
+   * Gives how many those are.
+   */
+  prove(isHanded: (held: Omit<HeldPort, 'away'>) => boolean): number {
+    let proven = 0
+    for (const [id, held] of this.#ports) {
+      if (held.proven || !isHanded({ id, ...portOf(held) })) continue
+      this.#ports.set(id, { ...held, proven: true })
+      proven += 1
+    }
+    return proven
   }
 
   /** Whether there is a port for `id`, in use or not. */

@@ -100,6 +100,10 @@ const serveOnce = async (
       manager.replacedBy(by.pid)
       const reason = `PID ${by.pid} (${by.version}) has taken over`
       stop.request({ code: 0, reason, isReplaced: true })
+      // Also when it is ending for another reason: the other one waits for its addresses.
+      proxy?.leaveToSuccessor().catch((err: unknown) => {
+        log.error({ err }, 'not everything was left to the other Usher')
+      })
     }
     const predecessor = await findPredecessor(serving.takeOver, log)
     hasPredecessor = predecessor !== undefined

@@ -34,6 +34,8 @@ export class Stop {
   request(reason: StopReason): void {
     this.reason ??= reason
     this.#resolve(reason)
+    // Clients are another Usher's from now on.
+    if (reason.isReplaced === true) this.#hurry()
   }
 
   /** Resolves after `ms` milliseconds, or at the next `ask`. */

@@ -8,6 +8,7 @@ import type { OptionsOf } from '../config/options.ts'
 import { UsageError } from '../config/usage-error.ts'
 import type { AnswerOf } from '../observe/control-protocol.ts'
 import { tookOverText } from '../observe/status.ts'
+import { ownUid, statIfThere } from '../util/placed-socket.ts'
 import { textOf } from '../util/read-text.ts'
 import { errorCode, errorOf, hasCode } from '../util/usher-error.ts'
 import { askCommand, askStatus, exitCodeOf, type Where } from './ask-usher.ts'
@@ -37,6 +38,12 @@ export const upgrade = (
     )
   return exitCodeOf('upgrade', io, async () => {
     const where = { controlSocket, address: '' }
+    // What it is started with and what is told to it is that user's to say, and its sockets pass to that user alone.
+    const owner = statIfThere(controlSocket)?.uid ?? ownUid()
+    if (owner !== ownUid()) {
+      io.err(`usher upgrade: the running one is of uid ${owner}: run this as that user\n`)
+      return 1
+    }
     const before = await running(where)
     const args = commandLine.length > 0 ? commandLine : before.args
     const isSame = before.version === version() && isDeepStrictEqual(args, before.args)
@@ -104,7 +111,7 @@ const start = async (
     textOf(shell.stdio[3] as Readable, longestPid),
     once(shell, 'close'),
   ])
-  return Number(said)
+  return Number(said ?? 0)
 }
 
 /** Where the running one writes; that of this command where it can't be opened, as a socket of systemd's. */
@@ -122,6 +129,7 @@ const serves = async (
   where: Where,
   timeoutMs: number,
 ): Promise<string> => {
+  if (!(child > 1)) return 'the new one could not be started'
   for (const until = performance.now() + timeoutMs; performance.now() < until;) {
     // Looked at before: it may end after it has served.
     const isThere = isAlive(child)
@@ -129,7 +137,7 @@ const serves = async (
     if (!isThere) return 'the new one has ended before it served; its log says why'
     await sleep(lookMs)
   }
-  process.kill(child)
+  if (isAlive(child)) process.kill(child)
   return `the new one did not serve within ${timeoutMs / 1000} s, and is ended`
 }
 

@@ -89,7 +89,7 @@ export class FallbackMode implements Mode {
     }
   }
 
-  lend(): Promise<void> {
+  lend(): Promise<() => void> {
     return this.#modes.now.lend()
   }
 

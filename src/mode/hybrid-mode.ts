@@ -79,9 +79,13 @@ export class HybridMode implements Mode {
     return synced
   }
 
-  async lend(): Promise<void> {
-    await this.#deps.kernel.lend()
+  async lend(): Promise<() => void> {
+    const takeBack = await this.#deps.kernel.lend()
     this.#isLent = true
+    return () => {
+      this.#isLent = false
+      takeBack()
+    }
   }
 
   async #sync(snapshots: readonly Snapshot[]): Promise<void> {
@@ -135,7 +139,6 @@ export class HybridMode implements Mode {
     const led = [...this.#led, ...placed].map(one => [one.listenerId, one] as const)
     this.#led = [...new Map(led).values()]
     await this.#deps.kernel.sync(snapshots.map(one => withSteered(one, steered)))
-    this.#isLent = false
     this.#led = placed
   }
 

@@ -93,7 +93,7 @@ export class KernelMode implements Mode {
     return proxier?.inspectCommands?.(servicePort, vip) ?? []
   }
 
-  lend(): Promise<void> {
+  lend(): Promise<() => void> {
     return this.#turn.lend()
   }
 

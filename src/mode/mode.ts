@@ -38,9 +38,9 @@ export interface Mode {
   inspectCommands?(servicePort: ServicePort, vip: Vip): readonly InspectCommand[]
   /**
    * Another Usher is about to take this one's place: it may change the host, and what is there then is its
-   * own, at the end of this one, too. If it does not come, the next sync has it again.
+   * own, at the end of this one, too. Resolves with what takes that back, if it does not come.
    */
-  lend(): Promise<void>
+  lend(): Promise<() => void>
   /** Stops taking new clients, lets open connections end, resets the rest after `ms`. */
   drain(ms: number): Promise<DrainResult>
   /**

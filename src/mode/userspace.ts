@@ -98,8 +98,8 @@ export class UserspaceMode implements RelayMode {
     await capture.steer(this.#led, snapshots)
   }
 
-  async lend(): Promise<void> {
-    await this.#deps.capture.lend?.()
+  async lend(): Promise<() => void> {
+    return (await this.#deps.capture.lend?.()) ?? (() => {})
   }
 
   async drain(ms: number): Promise<DrainResult> {

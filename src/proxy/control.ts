@@ -62,5 +62,5 @@ const commandRoutes = (deps: ControlDeps): Routes =>
     commandRoute('ended', ended, deps),
     commandRoute('explain', explain, deps),
     commandRoute('close', close, deps),
-    commandRoute('take-over', takeOver, deps),
+    commandRoute('take-over', takeOver(), deps),
   ])

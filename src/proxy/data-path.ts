@@ -40,6 +40,8 @@ export interface DataPath {
   /** How traffic gets to the relay, and why so. */
   readonly captureChoice: () => CaptureChoice
   readonly captureMetrics: RuleMetrics
+  /** Once it has what was there before it: should this process crash its data plane can be found. */
+  readonly serves: () => Promise<void>
   /** What an Usher has left behind that has crashed. */
   readonly orphan: OrphanRecord | undefined
   /** Another process's sockets are this one's; `capture`: by which it led clients there. */
@@ -102,9 +104,6 @@ export const createDataPath = async (
       throw error
     },
   )
-  await orphans?.captured(capture.choice.name).catch((error: unknown) => {
-    log.warn({ why: messageOf(error) }, notAdopted)
-  })
   let hostHas = ''
   const nodeClients = new NodeClientsWatch({
     clock,
@@ -153,10 +152,16 @@ export const createDataPath = async (
     captureMetrics,
     relayChoice,
     orphan: orphans?.before,
+    serves: async () => {
+      await orphans?.write(capture.choice.name).catch((error: unknown) => {
+        log.warn({ why: messageOf(error) }, notAdopted)
+      })
+    },
     inherit: ({ sockets }, captureThen) => {
-      hasSockets = capture.choice.name === captureThen
       const ports = new Set(sockets.flatMap(handedPorts))
-      proxyPorts.prove(held => ports.has(portKey(held)))
+      const proven = proxyPorts.prove(held => ports.has(portKey(held)))
+      // Else some Service has another port now, and the rules of then lead to the old one.
+      hasSockets = capture.choice.name === captureThen && proven >= sockets.length
     },
   }
 }

@@ -21,13 +21,13 @@ export interface OrphanFile {
   /** What the process before has written, if it has. */
   readonly before: OrphanRecord | undefined
   readonly place: Omit<OrphanRecord, 'capture'>
-  /** Rejects where it can't be written. */
-  captured(capture: string): Promise<void>
+  /** The next one is to find this one's. Rejects where it can't be written. */
+  write(capture: string): Promise<void>
 }
 
 /**
  * A file of the state directory that only this user may read: who knows the token gets all sockets. It stays
- * at the end, as a place at which there is no data plane does no harm. Rejects where it can't be written.
+ * at the end, as a place at which there is no data plane does no harm. Rejects where there can be no such directory.
  */
 export const openOrphanFile = async (directory: string): Promise<OrphanFile> => {
   await mkdir(directory).catch((error: unknown) => {
@@ -41,8 +41,7 @@ export const openOrphanFile = async (directory: string): Promise<OrphanFile> => 
     await writeFile(draft, JSON.stringify({ ...place, capture }), { mode: 0o600 })
     await rename(draft, path)
   }
-  await write('')
-  return { before, place, captured: write }
+  return { before, place, write }
 }
 
 /** What can't be read says nothing. */

@@ -25,6 +25,7 @@ interface HeirPath {
   readonly relay: HandsOver
   readonly inherit: (from: Inheritance, capture: string) => void
   readonly orphan: OrphanRecord | undefined
+  readonly serves: () => Promise<void>
 }
 
 /**
@@ -66,6 +67,11 @@ export class TakeOverAtStart {
     if (this.#refusal !== undefined) throw this.#refusal
     if (this.#isDone) return sync()
     this.#isDone = true
+    await this.#takeOver(path, sync)
+    await path?.serves()
+  }
+
+  async #takeOver(path: HeirPath | undefined, sync: () => Promise<void>): Promise<void> {
     const from = this.#predecessor ?? path?.orphan
     if (from === undefined) return sync()
     const why = 'ask' in from ? await this.#begin(from, path) : await adopt(from, path)
@@ -135,7 +141,11 @@ export class TakeOverAtStart {
       if (inheritance.refused === '') path.inherit(inheritance, capture)
       return inheritance.refused
     } catch (error) {
-      if (hasCode(error, 'ORDER_REFUSED')) this.#refuse(from, error)
+      // It is there, and goes on.
+      const isThere =
+        hasCode(error, 'ORDER_REFUSED') ||
+        (hasCode(error, 'NO_ANSWER') && (await from.answers()))
+      if (isThere) this.#refuse(from, errorOf(error))
       return messageOf(error)
     }
   }

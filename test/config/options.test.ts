@@ -69,6 +69,7 @@ t.test('run with nothing but manifests has the documented defaults', async t => 
     manifests: ['m.yaml'],
     config: '',
     takeOver: 'auto',
+    orphanTimeout: 30_000,
     writeConfigTo: '',
     controlSocket: '',
     kubeconfig: '',

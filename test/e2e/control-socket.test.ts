@@ -37,7 +37,11 @@ t.test('it is made for its owner alone, and removed at the end', async t => {
   )
   t.equal(modeOf(socket), '600')
   await answers(t, socket)
-  const second = await runUsher(...(await flags(socket)), '--metrics-bind-address=off')
+  const second = await runUsher(
+    ...(await flags(socket)),
+    '--metrics-bind-address=off',
+    '--take-over=off',
+  )
   t.match(second, {
     code: 1,
     err: `--control-socket ${socket}: another process listens on it`,

@@ -87,7 +87,7 @@ const twoUshers = async (t: Test) => {
         name: 'userspace',
         placements: [],
         problems: [],
-        lend: async () => {},
+        lend: async () => () => {},
         sync: async all => {
           await beforeUserspace()
           await capture.steer(await capture.place([]), all)

@@ -55,7 +55,7 @@ class Modes {
       name,
       placements: [],
       problems: [],
-      lend: async () => {},
+      lend: async () => () => {},
       sync: async () => {
         this.calls.push(`sync ${name}`)
         if (this.broken.has(name)) throw new Error(`${name} fails`)

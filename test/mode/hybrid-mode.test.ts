@@ -49,7 +49,7 @@ const setUp = ({ localhostNodePorts = false, started = Promise.resolve() } = {})
       return placements
     },
     problems: [{ object: name, field: '', message: 'a problem' }],
-    lend: async () => {},
+    lend: async () => () => {},
     sync: async ([one]: readonly Snapshot[]) => {
       const all = [...(one?.servicePorts.values() ?? [])]
       calls.push(`${name}: ${all.map(namesOf).join(' ')}`)

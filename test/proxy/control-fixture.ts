@@ -47,10 +47,14 @@ export const controlSocket = async (
   const orders = new OperatorOrders({ clock, ended: () => {} })
   /** Beside a kernel mode there may be none. */
   const plane = { hasRelay: true }
-  const mode: { name: ModeName; placements: Placement[]; lend: () => Promise<void> } = {
+  const mode: {
+    name: ModeName
+    placements: Placement[]
+    lend: () => Promise<() => void>
+  } = {
     name: 'userspace',
     placements: [],
-    lend: async () => {},
+    lend: async () => () => {},
   }
   const reconciler = {
     snapshots: () => ipFamilies.map(family => registry.snapshot(family)),

@@ -1,5 +1,6 @@
 import type { Problem } from '../../model/snapshot.ts'
 import { within } from '../../util/clock.ts'
+import { Deferred } from '../../util/deferred.ts'
 import type { StoppableTools } from '../run-tool.ts'
 import type { HostLock } from './host-lock.ts'
 import { UntilDone, type UntilDoneDeps } from './until-done.ts'
@@ -33,7 +34,7 @@ export class HostTurn {
   #underWay: Promise<unknown> = Promise.resolve()
   /** A tool can't be killed (it hangs in the kernel), and may write yet. */
   #isStuck = false
-  #lent: Promise<void> | undefined
+  #lent: Deferred<void> | undefined
 
   constructor(deps: HostTurnDeps) {
     this.#deps = deps
@@ -64,17 +65,22 @@ export class HostTurn {
   }
 
   /**
-   * Another process may change the host, once what is under way here has ended: work that comes from now
-   * on waits until that one has ended.
+   * Another process may change the host, once what is under way here has ended. Work that comes from now on
+   * waits for what it resolves with, which takes the turn back: to be called when that one does not want it.
    */
-  lend(): Promise<void> {
-    return (this.#lent = this.#lend())
-  }
-
-  async #lend(): Promise<void> {
-    await this.#underWay
+  async lend(): Promise<() => void> {
+    const before = this.#underWay
+    const lent = (this.#lent ??= new Deferred<void>())
+    // Where it never comes nothing waits for it.
+    lent.promise.catch(() => {})
+    // What has not begun waits for the turn itself, which may be that process's.
+    if (this.#hasBegun) await before
     this.#hasBegun = false
     await this.#deps.lock.release()
+    return () => {
+      if (this.#lent === lent) this.#lent = undefined
+      lent.resolve()
+    }
   }
 
   /** What of others is in force yet. */
@@ -88,6 +94,7 @@ export class HostTurn {
    */
   async end(): Promise<void> {
     this.#isEnding = true
+    this.#lent?.reject(this.#ended())
     // What waits for the lock waits no longer.
     if (!this.#hasBegun) await this.#deps.lock.release()
     await this.patiently(Promise.all([this.#underWay, this.#others?.stop()]))
@@ -124,7 +131,8 @@ export class HostTurn {
   }
 
   async #locked<T>(work: () => Promise<T>): Promise<T> {
-    await this.#lent
+    if (this.#lent !== undefined) await this.#lent.promise
+    if (this.#isEnding) throw this.#ended()
     this.#hasBegun ||= await this.#deps.lock.acquire()
     if (!this.#hasBegun || this.#isEnding) throw this.#ended()
     return work()

@@ -1,48 +1,63 @@
+import type { AnswerOf } from '../../observe/control-protocol.ts'
 import { messageOf } from '../../util/usher-error.ts'
 import { type ControlDeps, type Handler, Refusal } from './carry-out.ts'
 
-/** Another Usher takes this one's place. Until it has what it needs all is as before. */
-export const takeOver: Handler<'take-over'> = async (
-  deps,
-  { pid, version, begin, hasRelay },
-) => {
-  const capture = deps.capture()
-  const orders = deps.orders.all()
-  const own = {
-    version: deps.options.version,
-    pid: process.pid,
-    args: process.argv.slice(2),
-    directory: process.cwd(),
-    watchdogMs: deps.watchdogMs ?? null,
-    capture,
-    orders,
+/** Another Usher takes this one's place, one at a time. Until it has what it needs all is as before. */
+export const takeOver = (): Handler<'take-over'> => {
+  /** That of the process that is taking over. */
+  let successor: number | undefined
+  return async (deps, { pid, version, begin, hasRelay }) => {
+    const own = describe(deps)
+    if (!begin) return own
+    // One that can't have what it came for says so once more.
+    const isAgain = successor === pid && !hasRelay
+    if (successor !== undefined && !isAgain)
+      throw notNow(`PID ${successor} is taking over`)
+    successor = pid
+    // Before it listens it has to know its proxy ports, which is a matter of who changes the host.
+    const takeBack = await deps.mode.lend()
+    const relay = deps.relay()
+    const by = { pid, version, connections: 0, staying: {} }
+    if (relay === undefined || !hasRelay) {
+      const refused = relay && 'the new one has no relay that takes over'
+      deps.replaced({ ...by, refused: refused ?? '' })
+      return { ...own, refused: refused ?? '' }
+    }
+    const serveOn = (error: unknown): void => {
+      successor = undefined
+      takeBack()
+      notTakenOver(deps, pid, error)
+    }
+    const place = await relay.handOver().catch((error: unknown) => {
+      serveOn(error)
+      throw notNow(messageOf(error))
+    })
+    const { refused } = place
+    if (refused !== '') deps.replaced({ ...by, refused })
+    else {
+      deps.log.info({ pid, version }, 'another Usher is taking over')
+      void relay
+        .handedOver()
+        .then(over => deps.replaced({ ...by, ...over, pid }), serveOn)
+    }
+    return { ...own, ...place }
   }
-  if (!begin) return { ...own, name: '', token: '', refused: '' }
-  const relay = deps.relay()
-  const by = { pid, version, connections: 0, staying: {} }
-  if (relay === undefined || !hasRelay) {
-    await deps.mode.lend()
-    const refused = relay === undefined ? '' : 'the new one has no relay that takes over'
-    deps.replaced({ ...by, refused })
-    return { ...own, name: '', token: '', refused }
-  }
-  const place = await relay.handOver().catch((error: unknown) => {
-    throw new Refusal(409, 'NOT_NOW', messageOf(error))
-  })
-  // Before it listens it has to know its proxy ports, which is a matter of who changes the host. Not of
-  // one that is refused as another has come before it: that one has the host's turn.
-  await deps.mode.lend()
-  const { refused } = place
-  if (refused !== '') deps.replaced({ ...by, refused })
-  else {
-    deps.log.info({ pid, version }, 'another Usher is taking over')
-    void relay.handedOver().then(
-      over => deps.replaced({ ...by, ...over, pid }),
-      (error: unknown) => notTakenOver(deps, pid, error),
-    )
-  }
-  return { ...own, ...place }
 }
+
+const notNow = (why: string): Refusal => new Refusal(409, 'NOT_NOW', why)
+
+const describe = (deps: ControlDeps): AnswerOf<'take-over'> => ({
+  version: deps.options.version,
+  pid: process.pid,
+  args: process.argv.slice(2),
+  directory: process.cwd(),
+  watchdogMs: deps.watchdogMs ?? null,
+  capture: deps.capture(),
+  orders: deps.orders.all(),
+  name: '',
+  token: '',
+  refused: '',
+})
 
 const notTakenOver = (
   { log, reconciler }: ControlDeps,

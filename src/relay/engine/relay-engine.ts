@@ -393,7 +393,7 @@ export class RelayEngine implements Relay, HandsOver {
   /** The threads have ended when it resolves. */
   async drain(ms: number): Promise<DrainResult> {
     const until = this.#clock.now() + ms
-    if (this.#handingOver !== undefined && !this.#draining) await this.#endHandOver(ms)
+    if (this.#handingOver !== undefined) await this.#endHandOver(ms, this.#handingOver)
     this.#draining = true
     this.#idle ??= this.#stopAccepting()
     await within(this.#clock, Math.max(0, until - this.#clock.now()), this.#idle)
@@ -402,13 +402,16 @@ export class RelayEngine implements Relay, HandsOver {
   }
 
   /** One that has come gets what it was promised; no other is waited for. */
-  async #endHandOver(ms: number): Promise<void> {
+  async #endHandOver(ms: number, over: Promise<HandedOver>): Promise<void> {
     this.#door?.close()
     // What has gone wrong is told by `handedOver`.
-    const over = this.#handingOver?.catch(() => {})
-    await within(this.#clock, ms, over ?? Promise.resolve())
+    const ended = over.then(
+      () => true,
+      () => true,
+    )
+    const hasEnded = await within(this.#clock, ms, ended)
     // It may be about to serve them: to shut them down would end that, too.
-    if (this.#handingOver !== undefined) this.#sockets.giveAway()
+    if (hasEnded === undefined) this.#sockets.giveAway()
   }
 
   async #stopAccepting(): Promise<void> {

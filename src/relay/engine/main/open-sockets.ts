@@ -452,7 +452,8 @@ export class OpenSockets {
   #forget(group: Group): void {
     this.#groups.delete(group)
     this.#parked.delete(group)
-    if (!this.#isGivenAway) group.file?.remove()
+    // As long as it is not served here the file is the other process's, which may go on.
+    if (!this.#isGivenAway && !this.#isParking) group.file?.remove()
     this.#budget.release(group.sockets.length)
   }
 }
