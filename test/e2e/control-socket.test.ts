@@ -87,7 +87,7 @@ t.test('errors name the variable where the path is of it', async t => {
   await startUsher(t, ...(await flags(socket)))
   const by = (path: string, ...args: string[]) =>
     runUsherBy(['env', `USHER_CONTROL_SOCKET=${path}`], ...args)
-  const second = (await flags('')).slice(0, -1)
+  const second = [...(await flags('')).slice(0, -1), '--take-over=off']
   t.match(await by(socket, ...second), {
     code: 1,
     err: `USHER_CONTROL_SOCKET=${socket}: another process listens on it`,

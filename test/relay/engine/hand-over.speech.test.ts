@@ -138,8 +138,10 @@ t.test('a new one that speaks wrongly', { skip: linuxRelaySkip() }, async t => {
       const { channel, over, before, first, echoOf, faults } = await begin(t)
       await channel.send(good, [], ms)
       const sockets = await channel.receive(ms)
-      await channel.send({ kind: 'ready', listeners: ['test'] }, [], ms)
+      const ready = { kind: 'ready', listeners: ['test'], binds: [], room: 1000 }
+      await channel.send(ready, [], ms)
       t.match(await channel.receive(ms), { value: { kind: 'yours' } })
+      t.match(await channel.receive(ms), { value: { kind: 'stopped' } })
       const given = await channel.receive(ms)
       t.match(given, { value: { kind: 'connections' }, fds: { length: 2 } })
       await say(said, channel)
