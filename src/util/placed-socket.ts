@@ -86,8 +86,9 @@ export const placedAt = (path: string): PlacedSocket => {
   }
   let isRemoved = false
   const remove = (): void => {
+    if (isRemoved || missing() !== '') return
+    rmSync(path, { force: true })
     // Once: a later socket there may get the same inode.
-    if (!isRemoved && missing() === '') rmSync(path, { force: true })
     isRemoved = true
   }
   return { missing, remove }

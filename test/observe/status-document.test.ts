@@ -143,6 +143,7 @@ t.test('a document joins snapshot, placement and listener', async t => {
     healthy: false,
     unhealthy: ['something'],
     draining: false,
+    tookOver: null,
     node: { name: 'n1', zone: 'z1', notEligible: '' },
     source: { name: 'routes', synced: true, lastGoodAt: 1, error: '' },
     capture: null,
