@@ -70,6 +70,8 @@ export const ETOOMANYREFS = 109
 
 export const SHUT_WR = 1
 
+export const POLLIN = 0x1
+
 export const EPOLLIN = 0x1
 export const EPOLLPRI = 0x2
 export const EPOLLOUT = 0x4

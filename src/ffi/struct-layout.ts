@@ -49,6 +49,9 @@ export const cmsghdr = { length: 0, level: 8, type: 12, data: 16 } as const
 export const pktinfo = { size: 12, index: 0, source: 4, destination: 8 } as const
 export const pktinfo6 = { size: 20, address: 0, index: 16 } as const
 
+/** struct pollfd: `events` with `revents` behind it, which the kernel writes. */
+export const pollfd = { fd: 0, events: 4 } as const
+
 /** struct ucred: process, user and group at the other end of a unix socket. */
 export const ucred = { size: 12, pid: 0, uid: 4 } as const
 

@@ -46,6 +46,8 @@ export interface Syscalls {
   ioctl(fd: number, request: number, argument: number): number
   fcntl(fd: number, command: number, argument: number): number
 
+  /** Of `count` struct pollfd. */
+  poll(fds: number, count: number, ms: number): number
   epollCreate(flags: number): number
   epollCtl(epoll: number, operation: number, fd: number, event: number): number
   epollWait(epoll: number, events: number, count: number, ms: number): number
@@ -80,6 +82,7 @@ const prototypes = {
   setsockopt: 'int setsockopt(int, int, int, int64_t, uint32_t)',
   ioctl: 'int ioctl(int, uint64_t, int64_t)',
   fcntl: 'int fcntl(int, int, int64_t)',
+  poll: 'int poll(int64_t, uint64_t, int)',
   epoll_create1: 'int epoll_create1(int)',
   epoll_ctl: 'int epoll_ctl(int, int, int, int64_t)',
   epoll_wait: 'int epoll_wait(int, int64_t, int, int)',
@@ -119,6 +122,7 @@ export const loadSyscalls = (): Syscalls => {
     setsockopt: call('setsockopt'),
     ioctl: call('ioctl'),
     fcntl: call('fcntl'),
+    poll: call('poll'),
     epollCreate1: call('epoll_create1'),
     epollCtl: call('epoll_ctl'),
     epollWait: call('epoll_wait'),
@@ -160,6 +164,7 @@ export const loadSyscalls = (): Syscalls => {
       result(c.setsockopt(fd, level, name, value, length), errno[0]),
     ioctl: (fd, request, argument) => result(c.ioctl(fd, request, argument), errno[0]),
     fcntl: (fd, command, argument) => result(c.fcntl(fd, command, argument), errno[0]),
+    poll: (fds, count, ms) => result(c.poll(fds, count, ms), errno[0]),
     epollCreate: flags => result(c.epollCreate1(flags), errno[0]),
     epollCtl: (epoll, operation, fd, event) =>
       result(c.epollCtl(epoll, operation, fd, event), errno[0]),

@@ -1,4 +1,5 @@
 import { type Clock, monotonicClock, within } from '../../util/clock.ts'
+import { F_DUPFD_CLOEXEC } from '../../ffi/constants.ts'
 import { forEachYielding } from '../../util/list-diff.ts'
 import { causes } from '../counters.ts'
 import { listenerChanges } from '../listener-changes.ts'
@@ -87,6 +88,9 @@ const nowhere = { name: '', token: '' }
 /** Milliseconds for the other process to come, and to be met. */
 const knockMs = 10_000
 
+/** Descriptors that the kernel's table has room for from the start: 0.5 MiB. */
+const tableSize = 65_536
+
 /**
  * The relay over a layer of sockets. This is the main thread's part: it keeps the listeners and
  * their sockets, and workers do what they are ordered.
@@ -159,6 +163,20 @@ export class RelayEngine implements Relay, HandsOver {
     })
     this.#ownBinds = new OwnListenAddresses(order => this.#pool.post(order))
     this.#pool.start()
+    if (this.#hasThreads) this.#growTable(openFileLimit)
+  }
+
+  /**
+   * The kernel's table of descriptors doubles when it is full, and where there are threads whoever opens one
+   * stands still until all CPUs have seen that: 8 to 20 ms (expand_fdtable and synchronize_rcu, fs/file.c).
+   * Here it happens once, while the workers start.
+   */
+  #growTable(limit: number): void {
+    const [worker] = this.#pool.workers
+    const highest = Math.min(limit, tableSize) - 1
+    const fd = this.#calls.fcntl(worker?.wakeFd ?? -1, F_DUPFD_CLOEXEC, highest)
+    // Where there is no room the table grows as it needs to.
+    if (fd >= 0) this.#calls.close(fd)
   }
 
   async apply(listeners: readonly RelayListener[]): Promise<void> {

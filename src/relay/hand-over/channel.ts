@@ -46,9 +46,9 @@ const strangersBounds: Bounds = { bytes: 256, fds: 0 }
 const mostWaiting = 64
 const usualMs = 10_000
 
-/** An answer is often there at once: so long there is no pause between two looks. */
-const eagerMs = 2
 const pauseMs = 1
+/** So soon after the last news the next is waited for in the kernel: a timer would be late. */
+const eagerMs = 20
 
 const flags = SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC
 /** Peers that are asked for the token at the same time. */
@@ -61,18 +61,19 @@ const poll = async <T>(
   clock: Clock,
   ms: number,
   look: () => T | undefined,
-  lastNews = (): number => -Infinity,
+  pause = (): Promise<void> => timer(clock),
 ): Promise<T | undefined> => {
   const began = clock.now()
   for (;;) {
     const found = look()
     if (found !== undefined) return found
-    const now = clock.now()
-    if (now - began >= ms) return undefined
-    if (now - Math.max(began, lastNews()) < eagerMs) await setImmediate()
-    else await new Promise<void>(resolve => clock.setTimeout(resolve, pauseMs))
+    if (clock.now() - began >= ms) return undefined
+    await pause()
   }
 }
+
+const timer = (clock: Clock): Promise<void> =>
+  new Promise(resolve => void clock.setTimeout(resolve, pauseMs))
 
 interface Waiting {
   readonly message: Message
@@ -212,7 +213,15 @@ export class Channel {
       this.#read()
       return look()
     }
-    return poll(this.#clock, ms, lookAfterReading, () => this.#newsAt)
+    const since = this.#clock.now()
+    return poll(this.#clock, ms, lookAfterReading, () => this.#pause(since))
+  }
+
+  async #pause(since: number): Promise<void> {
+    const quietMs = this.#clock.now() - Math.max(since, this.#newsAt)
+    if (quietMs >= eagerMs) return timer(this.#clock)
+    await setImmediate()
+    this.#socket.wait(pauseMs)
   }
 
   /** One record, if there is one. */

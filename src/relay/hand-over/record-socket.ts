@@ -4,13 +4,14 @@ import {
   MSG_CTRUNC,
   MSG_NOSIGNAL,
   MSG_TRUNC,
+  POLLIN,
   SCM_RIGHTS,
   SO_PEERCRED,
   SO_SNDBUF,
   SOL_SOCKET,
 } from '../../ffi/constants.ts'
 import { errno, errnoName, systemError } from '../../ffi/errno.ts'
-import { cmsghdr, iovec, msghdr, ucred } from '../../ffi/struct-layout.ts'
+import { cmsghdr, iovec, msghdr, pollfd, ucred } from '../../ffi/struct-layout.ts'
 import type { NativeMemory, Syscalls } from '../../ffi/syscalls.ts'
 import { UsherError } from '../../util/usher-error.ts'
 import { openFileLimit } from '../fd-limit.ts'
@@ -169,6 +170,15 @@ export class RecordSocket {
       this.closeAll(fds)
       throw error
     }
+  }
+
+  /** Stands still, and takes no CPU from others, until there is something to receive or `ms` are over. */
+  wait(ms: number): void {
+    if (this.#isClosed) return
+    const { view, address } = this.#memory
+    view.setInt32(place.data + pollfd.fd, this.#fd, true)
+    view.setInt32(place.data + pollfd.events, POLLIN, true)
+    this.#calls.poll(address + place.data, 1, ms)
   }
 
   closeAll(fds: readonly number[]): void {

@@ -287,6 +287,8 @@ export class NodeCalls implements Syscalls {
 
   fcntl = unsupported
 
+  poll = unsupported
+
   epollCreate(): number {
     return this.add(new ReadyList(() => this.wake()))
   }
