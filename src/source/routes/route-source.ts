@@ -90,6 +90,8 @@ export class RouteSource implements Source {
   readonly #clock: Clock
   /** When a place that has gone is to be forgotten. */
   #goneTimer: Timer | undefined
+  /** As of what was handed on: an answer that was not is still awaited. */
+  #awaitsChecks = false
   /** What is wanted, and what is in force of it. */
   #given: readonly Route[]
   #routes: readonly Route[] = []
@@ -229,9 +231,7 @@ export class RouteSource implements Source {
   }
 
   awaitsChecks(): boolean {
-    return this.#routes.some(route =>
-      this.#groupsOf(route).some(group => this.#health.awaits(group)),
-    )
+    return this.#awaitsChecks
   }
 
   status(): SourceStatus {
@@ -291,12 +291,14 @@ export class RouteSource implements Source {
     )
     const groups = this.#routes.flatMap(route => this.#groupsOf(route))
     this.#health.watch(groups, new Set(used.flat()))
+    const awaits = (route: Route): boolean =>
+      this.#groupsOf(route).some(group => this.#health.awaits(group))
+    this.#awaitsChecks = this.#routes.some(awaits)
     const waiting = this.#routes.filter(route => {
       const own = new Set(placesOfRoute(route, this.#placesOf).map(keyOf))
       const isAnyLeft = served.get(route.name)?.some(place => !own.has(keyOf(place)))
       // Clients of it, or of one of its pools, would wait for endpoints that have yet to be asked.
-      const awaits = this.#groupsOf(route).some(group => this.#health.awaits(group))
-      return isAnyLeft === true && awaits
+      return isAnyLeft === true && awaits(route)
     })
     this.#waiting = new Set(waiting.map(({ name }) => name))
   }

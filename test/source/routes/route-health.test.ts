@@ -35,6 +35,7 @@ const answering = async (t: Test, status: number, host = testHost) => {
 /** The endpoints that a route's Service has, as they are now. */
 const served = async (t: Test, route: Route | string, resolve?: Resolve) => {
   const turns: GroupTurn[] = []
+  const turnedWhile: { states: string; awaits: boolean }[] = []
   let applied = 0
   const slices = new Map<string, EndpointSlice>()
   let service: Service | undefined
@@ -42,7 +43,10 @@ const served = async (t: Test, route: Route | string, resolve?: Resolve) => {
   const source = routeSource({
     routes: [typeof route === 'string' ? parseRoute(route) : route],
     ...(resolve && { resolve }),
-    onTurn: turn => void turns.push(turn),
+    onTurn: turn => {
+      turns.push(turn)
+      turnedWhile.push({ states: states(), awaits: source.awaitsChecks() })
+    },
   })
   t.teardown(() => source.close())
   await source.start({
@@ -72,7 +76,7 @@ const served = async (t: Test, route: Route | string, resolve?: Resolve) => {
       )
       .toSorted()
   const rest = { service: () => service, problems: () => problems }
-  return { source, states, listed, turns, applied: () => applied, ...rest }
+  return { source, states, listed, turns, turnedWhile, applied: () => applied, ...rest }
 }
 
 t.test('one of a route is up by its role, and none is where none has it', async t => {
@@ -103,6 +107,16 @@ t.test('one of a route is up by its role, and none is where none has it', async 
     { up: false, reason: /503/ },
   ])
   t.equal(turns.length, first.length + second.length)
+})
+
+t.test('an answer is awaited until it is handed on', async t => {
+  const server = await answering(t, 200)
+  const listen = `tcp://${testHost}:${await freeTcpPort()}`
+  const route = `${listen}=${testHost}:${server.port}?check=http:///`
+  const { source, turnedWhile, states } = await served(t, route)
+  await until('nothing is awaited', () => !source.awaitsChecks())
+  t.equal(states(), 'up')
+  t.strictSame(turnedWhile, [{ states: 'down', awaits: true }])
 })
 
 t.test('when all are down that are asked for no role, all are tried', async t => {
