@@ -2,6 +2,8 @@ import { randomBytes } from 'node:crypto'
 import type { Socket } from 'node:net'
 
 const period = 1 << 16
+/** As fast as it goes it would leave nothing of the host to others: after so many pieces it waits a moment. */
+const atOnce = 4
 const pauseMs = 3
 const resetMs = 100
 const once = randomBytes(period)
@@ -25,15 +27,19 @@ export interface Flooded {
 export const flood = (socket: Socket): Flooded => {
   let [sent, received, firstWrong, state] = [0, 0, -1, 'open']
   const now = { isStopped: false }
-  const pump = (): void => {
-    while (!now.isStopped && !socket.destroyed) {
-      const at = sent % period
-      const piece = twice.subarray(at, at + period)
-      sent += piece.length
-      if (!socket.write(piece)) return
-    }
+  const write = (): boolean => {
+    const at = sent % period
+    const piece = twice.subarray(at, at + period)
+    sent += piece.length
+    return socket.write(piece)
   }
-  // As fast as it goes it would leave nothing of the host to others.
+  const pump = (): void => {
+    for (let i = 0; i < atOnce; i += 1) {
+      if (now.isStopped || socket.destroyed) return
+      if (!write()) return
+    }
+    setTimeout(pump, pauseMs)
+  }
   socket.on('drain', () => setTimeout(pump, pauseMs))
   socket.on('data', (piece: Buffer) => {
     for (let at = 0; at < piece.length && firstWrong < 0; at += period) {
@@ -47,7 +53,7 @@ export const flood = (socket: Socket): Flooded => {
   socket.on('end', () => {
     // libuv says so of what was reset, too, where there was something to read before that (POLLHUP in
     // uv__stream_io): a write finds out.
-    if (!now.isStopped) pump()
+    if (!now.isStopped && !socket.destroyed) write()
     setTimeout(() => {
       if (state === 'open') state = 'ended'
     }, resetMs)
