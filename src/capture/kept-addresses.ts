@@ -23,14 +23,20 @@ export class KeptAddresses {
     this.#deps = deps
   }
 
-  /** Costs a socket while it is there (a CIDR of one address). Rejects when it can't be set. */
-  async take(cidr: string): Promise<void> {
+  /**
+   * Costs a socket while it is there (a CIDR of one address). `all`: with those that are taken next, which are
+   * not to be taken away meanwhile, as connections of an earlier process use them. Rejects when it can't be
+   * set.
+   */
+  async take(cidr: string, all: readonly string[] = [cidr]): Promise<void> {
     const { addresses, repaired, resync } = this.#deps
     const isNew = !this.#wanted.has(cidr)
     if (!isNew && this.#damage === '' && (await isThere(cidr))) return
     this.#wanted.add(cidr)
     const gone = await addresses.missing()
-    const error = (await addresses.sync([...this.#wanted])).get(cidr)
+    const error = (await addresses.sync([...new Set([...this.#wanted, ...all])])).get(
+      cidr,
+    )
     this.#endWatch ??= addresses.watch(what => {
       this.#damage = what
       resync()

@@ -8,11 +8,14 @@ export interface PortRange {
   readonly last: number
 }
 
-/** A port that has an owner, which may be away. */
-export interface HeldPort {
+export interface OwnedPort {
   readonly id: string
   readonly protocol: Protocol
   readonly port: number
+}
+
+/** A port that has an owner, which may be away. */
+export interface HeldPort extends OwnedPort {
   /** There is no listener there now. */
   readonly away: boolean
 }
@@ -95,11 +98,19 @@ export class ProxyPorts {
     return true
   }
 
+  /** What is in use. */
+  inUse(): readonly OwnedPort[] {
+    return [...this.#ports].flatMap(([id, held]) =>
+      this.#away.has(id) ? [] : [{ id, ...portOf(held) }],
+    )
+  }
+
   /**
-   * What was remembered is right where an earlier process has handed over its sockets: it is not tried.
-   * Gives how many those are.
+   * What an earlier process has handed over the sockets of is not tried. `owned`: what it had in use by its
+   * own account; else what was remembered of it is taken for that. Gives how many those are.
    */
-  prove(isHanded: (held: Omit<HeldPort, 'away'>) => boolean): number {
+  prove(isHanded: (owned: OwnedPort) => boolean, owned?: readonly OwnedPort[]): number {
+    if (owned !== undefined) this.#learn(owned.filter(isHanded))
     let proven = 0
     for (const [id, held] of this.#ports) {
       if (held.proven || !isHanded({ id, ...portOf(held) })) continue
@@ -145,7 +156,16 @@ export class ProxyPorts {
     }
   }
 
-  #remember({ id, protocol, port }: HeldPort): void {
+  /** Of these, what was remembered is forgotten. */
+  #learn(owned: readonly OwnedPort[]): void {
+    const keyOf = ({ protocol, port }: Held | OwnedPort): string => `${protocol} ${port}`
+    const [ids, keys] = [new Set(owned.map(({ id }) => id)), new Set(owned.map(keyOf))]
+    for (const [id, held] of this.#ports)
+      if (!held.proven && (ids.has(id) || keys.has(keyOf(held)))) this.#forget(id)
+    for (const one of owned) this.#remember(one)
+  }
+
+  #remember({ id, protocol, port }: OwnedPort): void {
     const { first, last } = this.#range ?? { first: 1, last: 65_535 }
     const taken = this.#taken[protocol]
     if (port < first || port > last || taken.has(port) || this.#ports.has(id)) return

@@ -20,8 +20,11 @@ export interface RuleCaptureDeps extends Pick<
   readonly families: Families
   /** Gives ServicePorts their proxy ports. */
   readonly listen: Pick<Capture, 'place'>
-  /** Before ports are bound: makes the proxy address this host's own. Rejects when it can't be. */
-  readonly prepare: (family: IpFamily) => Promise<void>
+  /**
+   * Before ports are bound: makes the proxy address this host's own. `usable`: the families that are prepared.
+   * Rejects when it can't be.
+   */
+  readonly prepare: (family: IpFamily, usable: readonly IpFamily[]) => Promise<void>
   /** The rules stand, and with them whatever of the kernel's they make it load. Never rejects. */
   readonly applied: () => Promise<void>
   /** Before the first port is bound: has clients wait that another capture's rules lead there. */
@@ -86,7 +89,7 @@ export class RuleCapture implements Capture {
     const wanted = new Set(servicePorts.map(({ family }) => family))
     const usable = ipFamilies.filter(family => families.problemOf(family) === '')
     this.#unprepared.clear()
-    for (const family of usable) await this.#prepare(family)
+    for (const family of usable) await this.#prepare(family, usable)
     const [error] = [...this.#unprepared.values()]
     const works = usable.filter(family => !this.#unprepared.has(family))
     // None works: that is a failure, and not only a problem. It is tried again by the next sync.
@@ -154,10 +157,10 @@ export class RuleCapture implements Capture {
     }
   }
 
-  async #prepare(family: IpFamily): Promise<void> {
+  async #prepare(family: IpFamily, usable: readonly IpFamily[]): Promise<void> {
     const { holdOthers, prepare } = this.#deps
     try {
-      await prepare(family)
+      await prepare(family, usable)
       const mayLead = this.#deps.hasSockets()
       if (!this.#isPrepared && !mayLead) await holdOthers()
       this.#isPrepared = true

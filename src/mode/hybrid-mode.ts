@@ -18,6 +18,8 @@ export interface HybridModeDeps {
    * made when the first Service asks for it. Rejects when it does not work here.
    */
   readonly startRelay: () => Promise<RelayMode>
+  /** Whether another Usher's rules lead clients to sockets that are this one's relay's by now. */
+  readonly isHeir: () => boolean
   /** What the relay served may not be served after the end. */
   readonly failed: (error: unknown) => void
   readonly sleep: (ms: number) => Promise<void>
@@ -43,6 +45,7 @@ export class HybridMode implements Mode {
   readonly #steered = new SteeredPorts()
   #relay: RelayMode | undefined
   #starting: Promise<RelayMode> | undefined
+  #hasRelayed = false
   /** All of the last sync. */
   #all: readonly Snapshot[] = []
   /** What clients are led to the relay for. */
@@ -88,16 +91,24 @@ export class HybridMode implements Mode {
     }
   }
 
+  /**
+   * Has the relay, if Services of these ask for it, before the first sync: what another Usher's carries can
+   * be taken over then. Rejects where it does not start, which the sync tries again.
+   */
+  async openRelay(snapshots: readonly Snapshot[]): Promise<void> {
+    if (!snapshots.every(one => isEmpty(this.#relayed.of(one)))) await this.#start()
+  }
+
   async #sync(snapshots: readonly Snapshot[]): Promise<void> {
     this.#all = snapshots
     const relayed = snapshots.map(one => this.#relayed.of(one))
-    let relay = this.#relay
-    if (relay === undefined) {
-      if (relayed.every(isEmpty)) return this.#deps.kernel.sync(snapshots)
-      // First, as it is then this process's turn to write rules; and where the relay does not start.
-      await this.#deps.kernel.sync(snapshots)
-      relay = await (this.#starting = this.#start())
-    }
+    if (this.#relay === undefined && relayed.every(isEmpty))
+      return this.#deps.kernel.sync(snapshots)
+    // First, as it is then this process's turn to write rules; and where the relay does not start. An heir
+    // would lead clients elsewhere for a moment.
+    if (!this.#hasRelayed && !this.#deps.isHeir()) await this.#deps.kernel.sync(snapshots)
+    const relay = this.#relay ?? (await this.#start())
+    this.#hasRelayed = true
     if (this.#leaves(snapshots, relayed)) {
       // Where the kernel does not take them now they stay until it does.
       await this.#lead(snapshots, this.#stayLed(relayed))
@@ -194,9 +205,11 @@ export class HybridMode implements Mode {
     else await this.#relay?.close()
   }
 
+  /** One that has not started is started anew. */
   async #start(): Promise<RelayMode> {
+    if (this.#relay !== undefined) return this.#relay
     if (this.#isEnding) throw new Error('the mode has ended')
-    const relay = await this.#deps.startRelay()
+    const relay = await (this.#starting = this.#deps.startRelay())
     if (!this.#isEnding) return (this.#relay = relay)
     await relay.close()
     throw new Error('the mode has ended')

@@ -359,6 +359,14 @@ export const controlCommands = {
       token: text,
       /** How clients come to its relay: as of `status`; '' where there is none. */
       capture: text,
+      /** Where that listens for which Services. */
+      proxyPorts: v.array(
+        v.object({
+          id: text,
+          protocol: v.picklist(['TCP', 'UDP', 'SCTP']),
+          port: v.number(),
+        }),
+      ),
       /** What operators have ordered of it, which goes on; times in epoch milliseconds. */
       orders: v.array(standingOrder),
       /** Why nothing is handed over: it ends, and lets go of its addresses. '' where all is. */

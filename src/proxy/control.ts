@@ -12,7 +12,8 @@ type StartDeps = Pick<Shared, 'options' | 'clock' | 'log' | 'orders'> &
   Pick<ControlDeps, 'reconciler' | 'around' | 'replaced' | 'watchdogMs'> & {
     readonly traffic: {
       readonly mode: ControlDeps['mode']
-      readonly dataPath: () => Pick<DataPath, 'relay' | 'captureChoice'> | undefined
+      readonly dataPath: () =>
+        Pick<DataPath, 'relay' | 'captureChoice' | 'proxyPorts'> | undefined
     }
   }
 
@@ -49,6 +50,7 @@ const controlDeps = ({
   mode,
   relay: () => dataPath()?.relay,
   capture: () => dataPath()?.captureChoice().name ?? '',
+  proxyPorts: () => dataPath()?.proxyPorts() ?? [],
 })
 
 const commandRoutes = (deps: ControlDeps): Routes =>

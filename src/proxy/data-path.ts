@@ -7,7 +7,7 @@ import {
 } from '../capture/local-addresses.ts'
 import { openPortMemory, type PortMemory } from '../capture/port-memory.ts'
 import { proxyPortId } from '../capture/listen.ts'
-import { type HeldPort, ProxyPorts } from '../capture/proxy-ports.ts'
+import { type OwnedPort, ProxyPorts } from '../capture/proxy-ports.ts'
 import { vipGroupNames } from '../capture/vip-group.ts'
 import { NodeClientsWatch } from '../mode/node-clients.ts'
 import { UserspaceMode } from '../mode/userspace.ts'
@@ -44,8 +44,19 @@ export interface DataPath {
   readonly serves: () => Promise<void>
   /** What an Usher has left behind that has crashed. */
   readonly orphan: OrphanRecord | undefined
-  /** Another process's sockets are this one's; `capture`: by which it led clients there. */
-  readonly inherit: (from: Inheritance, capture: string) => void
+  /** Of Services, on this host, with the sockets that listen there. */
+  readonly proxyPorts: () => readonly OwnedPort[]
+  /**
+   * Another process's sockets are this one's; `capture`: by which it led clients there, `owned`: its proxy
+   * ports, undefined where only what was remembered tells them.
+   */
+  readonly inherit: (
+    from: Inheritance,
+    capture: string,
+    owned?: readonly OwnedPort[],
+  ) => void
+  /** Whether they are those that rules of then lead to. */
+  readonly isHeir: () => boolean
   /** What carries it, and why so. */
   readonly relayChoice: ChosenRelay
 }
@@ -157,17 +168,18 @@ export const createDataPath = async (
         log.warn({ why: messageOf(error) }, notAdopted)
       })
     },
-    inherit: ({ sockets }, captureThen) => {
+    isHeir: () => hasSockets,
+    proxyPorts: () => proxyPorts.inUse(),
+    inherit: ({ sockets }, captureThen, owned) => {
       const ports = new Set(sockets.flatMap(handedPorts))
-      const proven = proxyPorts.prove(held => ports.has(portKey(held)))
+      const proven = proxyPorts.prove(one => ports.has(portKey(one)), owned)
       // Else some Service has another port now, and the rules of then lead to the old one.
       hasSockets = capture.choice.name === captureThen && proven >= sockets.length
     },
   }
 }
 
-const portKey = ({ id, protocol, port }: Omit<HeldPort, 'away'>): string =>
-  `${id} ${protocol} ${port}`
+const portKey = ({ id, protocol, port }: OwnedPort): string => `${id} ${protocol} ${port}`
 
 /** Whichever group of its VIPs it was for. */
 const handedPorts = ({

@@ -335,7 +335,9 @@ const createControl = (deps: ControlDeps) => {
       traffic.dataPath()?.accessLog.want(snapshots)
       await connectTime.sync(snapshots)
       const sync = (): Promise<void> => mode.sync(snapshots)
-      await takeOver.during(traffic.dataPath(), sync)
+      const { dataPath } = traffic
+      const openDataPath = () => traffic.openDataPath(snapshots)
+      await takeOver.during({ dataPath, openDataPath }, sync)
       connectTime.served()
       await healthChecks.sync(snapshots)
       modeProblemLog.report(modeProblems())

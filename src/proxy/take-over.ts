@@ -1,12 +1,13 @@
 import type { Log } from '../observe/log.ts'
 import { type StatusDocument, tookOverText } from '../observe/status.ts'
 import type { ChosenRelay } from '../relay/make-relay.ts'
-import type { HandsOver, Inheritance, TakenOver } from '../relay/relay.ts'
+import type { HandsOver, TakenOver } from '../relay/relay.ts'
 import type { Source } from '../source/source.ts'
 import type { Clock } from '../util/clock.ts'
 import { Deferred } from '../util/deferred.ts'
 import { errorOf, hasCode, messageOf, UsherError } from '../util/usher-error.ts'
 import type { OperatorOrders } from '../mode/operator-orders.ts'
+import type { DataPath } from './data-path.ts'
 import type { Predecessor, Shared } from './options.ts'
 import type { OrphanRecord } from './orphan-file.ts'
 
@@ -23,9 +24,16 @@ const withoutRelay = 'it carries no connections itself'
 interface HeirPath {
   readonly relayChoice: Pick<ChosenRelay, 'name'>
   readonly relay: HandsOver
-  readonly inherit: (from: Inheritance, capture: string) => void
+  readonly inherit: DataPath['inherit']
   readonly orphan: OrphanRecord | undefined
   readonly serves: () => Promise<void>
+}
+
+/** Of `Traffic`. */
+interface Heir {
+  readonly dataPath: () => HeirPath | undefined
+  /** As it is to be before the first sync; undefined where there is no relay. */
+  readonly openDataPath: () => Promise<HeirPath | undefined>
 }
 
 /**
@@ -41,6 +49,8 @@ export class TakeOverAtStart {
   readonly #refused = new Deferred<never>()
   #refusal: UsherError | undefined
   #isDone = false
+  /** What can be found should this process crash. */
+  #serving: HeirPath | undefined
   /** What was taken over, once that is done. */
   result: StatusDocument['tookOver'] = null
 
@@ -62,12 +72,18 @@ export class TakeOverAtStart {
     return this.#refused.promise
   }
 
-  /** Has `sync` listen with what the one before has open. `path`: undefined where there is no relay. */
-  async during(path: HeirPath | undefined, sync: () => Promise<void>): Promise<void> {
+  /** Has the first `sync` listen with what the one before has open. */
+  async during(heir: Heir, sync: () => Promise<void>): Promise<void> {
     if (this.#refusal !== undefined) throw this.#refusal
-    if (this.#isDone) return sync()
-    this.#isDone = true
-    await this.#takeOver(path, sync)
+    if (this.#isDone) await sync()
+    else {
+      this.#isDone = true
+      await this.#takeOver(await heir.openDataPath(), sync)
+    }
+    // A later one, too: of a mode that was fallen back to, or of the first Service that asks for a relay.
+    const path = heir.dataPath()
+    if (path === this.#serving) return
+    this.#serving = path
     await path?.serves()
   }
 
@@ -127,7 +143,7 @@ export class TakeOverAtStart {
       // Nothing comes to the portable one: then the one before is to let go of its addresses at once.
       const hasRelay = path !== undefined && path.relayChoice.name !== 'portable'
       const answer = await from.ask(hasRelay)
-      const { name, token, refused, capture, orders } = answer
+      const { name, token, refused, capture, proxyPorts, orders } = answer
       this.#orders.takeOver(orders)
       if (refused !== '') return refused
       if (path === undefined || name === '') return withoutRelay
@@ -138,7 +154,7 @@ export class TakeOverAtStart {
           await from.ask(false).catch(() => {})
           throw error
         })
-      if (inheritance.refused === '') path.inherit(inheritance, capture)
+      if (inheritance.refused === '') path.inherit(inheritance, capture, proxyPorts)
       return inheritance.refused
     } catch (error) {
       // It is there, and goes on.

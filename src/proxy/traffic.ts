@@ -22,7 +22,9 @@ import type { Log, LogFields } from '../observe/log.ts'
 import type { ChosenRelay } from '../relay/make-relay.ts'
 import { privilegesText } from '../relay/privileges.ts'
 import type { RelayLimits } from '../relay/relay.ts'
+import type { Snapshot } from '../model/snapshot.ts'
 import type { PassedOver } from '../util/selection.ts'
+import { messageOf } from '../util/usher-error.ts'
 
 export interface TrafficDeps extends Shared {
   /** Sends an Event about the mode that runs. */
@@ -36,6 +38,8 @@ export interface Traffic {
   readonly choice: () => ModeChoice
   /** Relay and capture, when userspace is what runs. */
   readonly dataPath: () => DataPath | undefined
+  /** The same, and made where Services of these ask for it in a kernel mode. */
+  readonly openDataPath: (snapshots: readonly Snapshot[]) => Promise<DataPath | undefined>
   /** Metrics of what runs now. */
   readonly metrics: () => readonly BoundMetric[]
   /** Ends everything at once; rejects when something stayed in the system. */
@@ -53,6 +57,7 @@ export const createTraffic = async (deps: TrafficDeps): Promise<Traffic> => {
   // Apart, so that after a fallback what failed is not told of the mode that runs.
   const metrics = metricsOfModes()
   let dataPath: DataPath | undefined
+  let hybrid: HybridMode | undefined
   let isRunning = false
   let fallBacks = 0
   const userspace: ModeStep = {
@@ -73,7 +78,11 @@ export const createTraffic = async (deps: TrafficDeps): Promise<Traffic> => {
     steps: [
       ...kernelSteps(deps, metrics, () => dataPath !== undefined).map(step =>
         step.name === 'nftables'
-          ? withRelay(deps, step, path => (dataPath = path))
+          ? withRelay(deps, step, {
+              made: mode => (hybrid = mode),
+              dataPath: () => dataPath,
+              opened: path => (dataPath = path),
+            })
           : step,
       ),
       userspace,
@@ -82,6 +91,7 @@ export const createTraffic = async (deps: TrafficDeps): Promise<Traffic> => {
       fallBacks += 1
       // That of Services that asked for it has ended with the mode.
       if (change.to !== 'userspace') dataPath = undefined
+      hybrid = undefined
       logFallback(log, change)
       fellBack(fallBackText(change))
     },
@@ -102,6 +112,15 @@ export const createTraffic = async (deps: TrafficDeps): Promise<Traffic> => {
     mode,
     choice: () => mode.choice,
     dataPath: () => dataPath,
+    openDataPath: async snapshots => {
+      // The sync that follows tries again, and falls back.
+      await hybrid
+        ?.openRelay(snapshots)
+        .catch((error: unknown) =>
+          log.debug({ why: messageOf(error) }, 'the relay has not started yet'),
+        )
+      return dataPath
+    },
     metrics: () => [
       ...bindMetrics(modeTable, { mode: mode.name, fallBacks }),
       ...bindMetrics(kernelTables[mode.name], metrics[mode.name]),
@@ -128,17 +147,23 @@ export const createTraffic = async (deps: TrafficDeps): Promise<Traffic> => {
   }
 }
 
+interface HybridPart {
+  readonly made: (mode: HybridMode) => void
+  readonly dataPath: () => DataPath | undefined
+  readonly opened: (dataPath: DataPath) => void
+}
+
 /** Services that ask for it are carried by a relay; it is made when there is one. */
 const withRelay = (
   deps: TrafficDeps,
   step: ModeStep,
-  made: (dataPath: DataPath) => void,
+  { made, dataPath, opened }: HybridPart,
 ): ModeStep => ({
   ...step,
   start: async (probes, before) => {
     const { options, log } = deps
     const { localhostNodePorts = false } = options.kernel?.nftables ?? {}
-    return new HybridMode({
+    const mode = new HybridMode({
       kernel: await step.start(probes, before),
       localhostNodePorts,
       startRelay: async () => {
@@ -147,9 +172,10 @@ const withRelay = (
           { isBesideKernelMode: true },
         )
         logRelay(log, path.relayChoice, options)
-        made(path)
+        opened(path)
         return path.mode
       },
+      isHeir: () => dataPath()?.isHeir() ?? false,
       sleep: ms => new Promise(resolve => deps.clock.setTimeout(resolve, ms).unref?.()),
       failed: err =>
         log.error(
@@ -157,6 +183,8 @@ const withRelay = (
           'Services that the relay served could not be handed over to the kernel: new clients are not served until another mode runs or Usher is restarted',
         ),
     })
+    made(mode)
+    return mode
   },
 })
 

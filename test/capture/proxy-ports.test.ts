@@ -108,6 +108,29 @@ t.test('ports that are kept', async t => {
     t.equal(changes(), 4)
   })
 
+  t.test('what an earlier process has handed over is not tried', async t => {
+    const handed = (...ports: number[]) => {
+      const all = new Set(ports)
+      return ({ port }: { readonly port: number }) => all.has(port)
+    }
+    // All are listened on: no port is free to be tried.
+    const none: TryPort = async () => undefined
+    const { kept } = keeper(held('a', 100), held('b', 101))
+    const remembered = new ProxyPorts(range, () => 0, none, kept)
+    t.equal(remembered.prove(handed(100)), 1)
+    t.strictSame(await portsOf(remembered, 'a', 'b'), [100, undefined])
+    const told = new ProxyPorts(range, () => 0, none, kept)
+    const owned = [held('b', 100), held('c', 102), held('d', 103), held('e', 2000)]
+    t.equal(told.prove(handed(100, 102, 2000), owned), 2, 'without those out of range')
+    t.strictSame(
+      await portsOf(told, 'b', 'c', 'a', 'd', 'e'),
+      [100, 102, undefined, undefined, undefined],
+      'what it says counts, and not what was remembered',
+    )
+    const inUse = told.inUse().map(({ id, port }) => `${id} ${port}`)
+    t.strictSame(inUse, ['b 100', 'c 102'])
+  })
+
   t.test('one that others took before it was listened on is left to them', async t => {
     const { kept, text } = keeper()
     const taken: number[] = []

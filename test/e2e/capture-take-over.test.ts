@@ -12,13 +12,19 @@ import {
   iptablesCapture,
   localCapture,
   nftablesCapture,
+  nftablesMode,
   type Way,
 } from './capture/ways.ts'
 
 const problem = (await netnsProblem('nft', 'iptables')) || linuxRelaySkip()
 
-const web = dualService('web', ['10.96.0.10', 'fd00:96::10'])
-const more = dualService('more', ['10.96.0.11', 'fd00:96::11'])
+/** In nftables mode the relay carries those that ask for it. */
+const relayed = { 'usher-proxy.io/relay': 'true' }
+const web = [
+  ...dualService('web', ['10.96.0.10', 'fd00:96::10'], {}, relayed),
+  ...dualService('plain', ['10.96.0.13', 'fd00:96::13']),
+]
+const more = dualService('more', ['10.96.0.11', 'fd00:96::11'], {}, relayed)
 const last = dualService('last', ['10.96.0.12', 'fd00:96::12'])
 
 const says = (usher: NodeUsher, msg: string): boolean =>
@@ -38,12 +44,11 @@ const rulesOf = (text: string): string =>
     .join('\n')
 
 const takeOvers = async (t: Test, way: Way): Promise<void> => {
-  const one = await makeOneNode(t, `over-${way.label.slice(0, 6)}`)
+  const one = await makeOneNode(t, `over-${way.label.slice(-6)}`)
   const { node, agent, manifests } = one
   await manifests.write(...web)
-  const stateDir = await tempDirectory(t)
   const socket = join(await tempDirectory(t), 's')
-  const flags = [...way.flags, `--state-dir=${stateDir}`, `--control-socket=${socket}`]
+  const flags = [...way.flags, `--control-socket=${socket}`]
   const rules = async (): Promise<string> =>
     rulesOf(await node.run('nft', ['list', 'ruleset'])) +
     rulesOf(await node.run('iptables-save', [])) +
@@ -51,19 +56,24 @@ const takeOvers = async (t: Test, way: Way): Promise<void> => {
   const to = { protocol: 'TCP', address: '10.96.0.10', port: 80 } as const
   const toSix = { protocol: 'TCP', address: 'fd00:96::10', port: 80 } as const
   let usher = one.start(...flags)
-  await usher.ready(2)
+  await usher.ready(4)
   const kept = [await agent.open(to), await agent.open(toSix)]
   for (const { ask } of kept) t.equal(await ask(), 'pod')
   const before = await rules()
   const ports = way === localCapture ? [] : await proxyPortsOf(usher)
 
   await t.test('from one to the next', async t => {
+    const watched = node.run('sh', ['-c', 'timeout 6 ip monitor address route; true'])
     const end = await agent.load([to, toSix], 5000)
     const next = one.start(...flags)
     t.match(await usher.exit, { code: 0 })
-    await next.ready(2)
+    await next.ready(4)
     const { failures } = await end()
     t.strictSame(failures, [], 'none is refused or cut')
+    t.notMatch(
+      await watched,
+      /Deleted.*(169\.254\.77\.88|fd75:7368:6572::1|10\.96\.|fd00:96)/,
+    )
     for (const { ask } of kept) t.equal(await ask(), 'pod', 'it goes on')
     t.equal(await rules(), before, 'rules are as they were')
     if (way !== localCapture) t.strictSame(await proxyPortsOf(next), ports)
@@ -127,11 +137,15 @@ const takeOvers = async (t: Test, way: Way): Promise<void> => {
     await Promise.all(kept.map(({ close }) => close()))
     usher.send('SIGTERM')
     t.match(await usher.exit, { code: 0 })
-    t.notMatch(await rules(), /usher|10\.96\.0/)
+    // In its own mode the kernel serves on, without the relay.
+    const left =
+      way === nftablesMode ? / : (169|fd75)\S+ \. |inet6? (169|fd75)/ : /usher|10\.96\.0/
+    t.notMatch(await rules(), left)
   })
 }
 
 t.jobs = 3
 
-for (const way of [nftablesCapture, iptablesCapture('nft'), localCapture])
+const ways = [nftablesCapture, iptablesCapture('nft'), localCapture, nftablesMode]
+for (const way of ways)
   t.test(`take-overs with ${way.label}`, { skip: problem }, t => takeOvers(t, way))

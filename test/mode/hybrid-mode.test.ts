@@ -32,7 +32,11 @@ const namesOf = ({ key, steeredTo }: ServicePort): string =>
   `${key}${steeredTo === undefined ? '' : ' by the relay'}`
 
 /** A mode over two that write down what they are asked, and fail when told to. */
-const setUp = ({ localhostNodePorts = false, started = Promise.resolve() } = {}) => {
+const setUp = ({
+  localhostNodePorts = false,
+  started = Promise.resolve(),
+  isHeir = false,
+} = {}) => {
   const calls: string[] = []
   const broken = new Set<string>()
   const hanging = new Set<string>()
@@ -74,6 +78,7 @@ const setUp = ({ localhostNodePorts = false, started = Promise.resolve() } = {})
       await started
       return fake('relay', 'userspace')
     },
+    isHeir: () => isHeir,
     sleep: async ms => {
       if (ms < 3000) calls.push('rests')
       // That an end waits for what it hands over, and for a relay that starts.
@@ -137,6 +142,29 @@ t.test('the kernel serves a Service until the relay does, and from then on', asy
     'kernel has drained',
     'kernel closes',
   ])
+})
+
+t.test('a relay that is opened before is used by the first sync', async t => {
+  const open = async (isHeir: boolean) => {
+    const { mode, sync, calls } = setUp({ isHeir })
+    await mode.openRelay([snapshot(plain, unrelayed)])
+    t.strictSame(calls, [], 'nobody asks for it')
+    await mode.openRelay([snapshot(plain, db)])
+    t.strictSame(calls, ['start'])
+    const first = await sync(plain, db)
+    t.strictSame(await sync(plain, db), [`relay: ${dbKey}`, split])
+    return first
+  }
+  t.strictSame(await open(false), [all, `relay: ${dbKey}`, split])
+  t.strictSame(await open(true), [`relay: ${dbKey}`, split], 'clients are led there')
+})
+
+t.test('a relay that is opened before and does not start is tried again', async t => {
+  const { mode, sync, broken } = setUp()
+  broken.add('start')
+  await t.rejects(mode.openRelay([snapshot(db)]), /no start/)
+  broken.clear()
+  t.strictSame(await sync(plain, db), [all, 'start', `relay: ${dbKey}`, split])
 })
 
 t.test('an end without a drain hands over as well', async t => {

@@ -66,6 +66,7 @@ export const controlSocket = async (
       ? {
           relay: relayThatAnswers(relay) as DataPath['relay'],
           captureChoice: () => ({ name: 'listen', detail: '', passedOver: [] }) as const,
+          proxyPorts: () => [],
         }
       : undefined
   const path = await socketPath(t)

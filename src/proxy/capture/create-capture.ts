@@ -280,7 +280,11 @@ const rulesCapture = (
     ),
     families,
     listen,
-    prepare: family => kept.take(proxyCidrOf[family]),
+    prepare: (family, usable) =>
+      kept.take(
+        proxyCidrOf[family],
+        usable.map(one => proxyCidrOf[one]),
+      ),
     applied: async () => deps.setup?.prepare(),
     holdOthers: async () => {
       const left = await withOtherTables(deps, kind.name, 'hold', '')

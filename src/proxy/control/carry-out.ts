@@ -17,6 +17,7 @@ import type { Place } from '../../model/topology.ts'
 import type { HandsOver, NodeClients, Relay } from '../../relay/relay.ts'
 import { type Clock, within } from '../../util/clock.ts'
 import type { ConnectTimePart } from '../connect-time.ts'
+import type { OwnedPort } from '../../capture/proxy-ports.ts'
 import type { ProxyOptions, Successor } from '../options.ts'
 import { messageOf } from '../../util/usher-error.ts'
 
@@ -32,6 +33,7 @@ export interface ControlDeps {
   readonly relay: () => (Pick<Relay, 'query'> & HandsOver) | undefined
   /** How clients come to it; '' while there is none. */
   readonly capture: () => string
+  readonly proxyPorts: () => readonly OwnedPort[]
   /** As of `ServiceManager`; undefined where there is none. */
   readonly watchdogMs?: number | undefined
   /** Another Usher serves in this one's place, which is to end. */

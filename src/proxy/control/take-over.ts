@@ -40,7 +40,7 @@ export const takeOver = (): Handler<'take-over'> => {
         .handedOver()
         .then(over => deps.replaced({ ...by, ...over, pid }), serveOn)
     }
-    return { ...own, ...place }
+    return { ...own, ...place, proxyPorts: [...deps.proxyPorts()] }
   }
 }
 
@@ -53,6 +53,7 @@ const describe = (deps: ControlDeps): AnswerOf<'take-over'> => ({
   directory: process.cwd(),
   watchdogMs: deps.watchdogMs ?? null,
   capture: deps.capture(),
+  proxyPorts: [],
   orders: deps.orders.all(),
   name: '',
   token: '',
