@@ -79,7 +79,7 @@ export const createTraffic = async (deps: TrafficDeps): Promise<Traffic> => {
       ...kernelSteps(deps, metrics, () => dataPath !== undefined).map(step =>
         step.name === 'nftables'
           ? withRelay(deps, step, {
-              made: mode => (hybrid = mode),
+              made: one => (hybrid = one),
               dataPath: () => dataPath,
               opened: path => (dataPath = path),
             })
