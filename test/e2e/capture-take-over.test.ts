@@ -1,6 +1,8 @@
 // A process of its own: long, and it mostly waits.
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { commandOf } from '../support/data-plane.ts'
 import { tempDirectory } from '../support/net/temp-directory.ts'
 import type { NodeUsher } from '../support/net/node-usher.ts'
 import { netnsProblem } from '../support/netns.ts'
@@ -131,6 +133,25 @@ const takeOvers = async (t: Test, way: Way): Promise<void> => {
     if (serving === undefined) return
     for (const other of both) if (other !== serving) other.send('SIGKILL')
     usher = serving
+  })
+
+  await t.test('connections outlive a crash of the control plane', async t => {
+    const state = join(await tempDirectory(t), 'state')
+    const remembering = [...flags, `--state-dir=${state}`, '--orphan-timeout=30s']
+    const next = one.start(...remembering)
+    t.match(await usher.exit, { code: 0 })
+    await next.ready(6)
+    // Its proxy ports are written a second after they have changed.
+    if (way !== localCapture)
+      await until('it can be followed', () => existsSync(join(state, 'proxy-ports')))
+    next.send('SIGKILL')
+    // Its output is open yet: its data plane has that, too.
+    await until('it has ended', () => commandOf(next.pid).length <= 1)
+    for (const { ask } of kept) t.equal(await ask(), 'pod', 'it is served on')
+    usher = one.start(...remembering)
+    await usher.ready(6)
+    t.match((await usher.status()).tookOver, { connections: 2, lost: '' })
+    for (const { ask } of kept) t.equal(await ask(), 'pod', 'and by the next one')
   })
 
   await t.test('at its end nothing is left', async t => {
