@@ -1,13 +1,9 @@
 import type { Test } from 'tap'
-import { AF_INET, SOCK_STREAM } from '../../../src/ffi/constants.ts'
-import { writeSockaddr } from '../../../src/relay/engine/sockaddr.ts'
-import { loadSyscalls } from '../../../src/ffi/syscalls.ts'
 import { freeTcpPort, testHost } from '../../support/ports.ts'
 import { type MakeRelay, relayFixture } from '../../support/relay-fixture.ts'
 import { tcpBackend } from '../../support/tcp-backend.ts'
 import { until } from '../../support/until.ts'
-
-const MSG_OOB = 1
+import { MSG_OOB, urgentClient } from '../../support/urgent-client.ts'
 
 /** Urgent data (tcp(7)) makes reads stop short, which must not pass for the end of it. */
 export const urgentContract = (t: Test, make: MakeRelay): void => {
@@ -20,7 +16,7 @@ export const urgentContract = (t: Test, make: MakeRelay): void => {
       socket => void socket.on('data', data => (heard += data.toString())),
     )
     await listen({ binds: [{ address: testHost, port }], endpoints: [backend.endpoint] })
-    const send = sender(t, port)
+    const send = urgentClient(t, port)
     for (let i = 0; i < 20; i += 1) {
       send('before', 0)
       send('!', MSG_OOB)
@@ -51,7 +47,7 @@ export const urgentContract = (t: Test, make: MakeRelay): void => {
     const endpoints = [early.endpoint, { ...good.endpoint, tier: 1 }]
     const retry = { earlyClose: true, replay: 1000 }
     await listen({ binds: [{ address: testHost, port }], endpoints, retry })
-    const send = sender(t, port)
+    const send = urgentClient(t, port)
     send('before', 0)
     send('!', MSG_OOB)
     send('last', 0)
@@ -61,18 +57,4 @@ export const urgentContract = (t: Test, make: MakeRelay): void => {
     send('more', 0)
     await until('it goes on', () => inBand(heard.good) === 'beforelastmore')
   })
-}
-
-/** A client of a port of the test's host that may say something urgent. */
-const sender = (t: Test, port: number): ((text: string, flags: number) => void) => {
-  const calls = loadSyscalls()
-  const memory = calls.allocate(64)
-  const fd = calls.socket(AF_INET, SOCK_STREAM, 0)
-  t.teardown(() => calls.close(fd))
-  const length = writeSockaddr(memory, 0, testHost, port)
-  t.equal(calls.connect(fd, memory.address, length), 0)
-  return (text, flags) => {
-    memory.bytes.write(text)
-    t.equal(calls.send(fd, memory.address, text.length, flags), text.length)
-  }
 }

@@ -25,6 +25,8 @@ import { dial, echoBackend, namedEcho, tcpBackend } from '../../support/tcp-back
 import { silentBackend } from '../../support/silent-backend.ts'
 import { socketFolder } from '../../support/unix-socket.ts'
 import { until } from '../../support/until.ts'
+import { allConnections } from '../contract/tcp-connections.ts'
+import { MSG_OOB, urgentClient } from '../../support/urgent-client.ts'
 
 const mib = 1 << 20
 
@@ -332,6 +334,87 @@ const states = async (t: Test): Promise<void> => {
     t.notOk(existsSync(path))
     t.strictSame([...before.faults, ...after.faults], [])
   })
+
+  t.test('what comes around urgent data', async t => {
+    const { endpoint, first } = await listener(t)
+    const { port, move, before } = await setUp(t, [endpoint])
+    const send = urgentClient(t, port)
+    const around = (): void => {
+      send('before', 0)
+      send('!', MSG_OOB)
+      send('after', 0)
+    }
+    around()
+    const { seen } = await first()
+    // Of the second round some is read by the old one and some by the new one.
+    around()
+    const after = await move()
+    t.match(after.handed, { connections: 1, staying: {} })
+    await before.relay.drain(0)
+    around()
+    const inBand = (): string => seen.text.replaceAll('!', '')
+    await until('all came', () => inBand() === 'beforeafter'.repeat(3))
+    t.equal(seen.how, 'open')
+    t.strictSame([...before.faults, ...after.faults], [])
+  })
+
+  t.test('who is in a queue is served, and counted by the new one', async t => {
+    const backend = await namedEcho(t, 'a')
+    const capacity = { maxConnections: 1, queueMs: 30_000, mostQueued: 10 }
+    const { open, move, before } = await setUp(t, [backend.endpoint], { capacity })
+    const first = await open()
+    await once(first, 'data')
+    const second = await open()
+    const waited = textOf(second)
+    await until('it waits', () => before.stats().counters.queued === 1)
+    const after = await move()
+    // Its place is free for the old one as soon as the first is the new one's.
+    t.match(after.handed, { connections: 2, staying: {} })
+    await before.relay.drain(0)
+    await until('it is served', () => waited.text === 'a')
+    const third = textOf(await open())
+    await until('the next one waits', () => after.stats().counters.queued === 1)
+    first.end()
+    await until('one has ended', () => after.records.length === 1)
+    t.equal(third.text, '', 'there is one too many yet')
+    second.end()
+    await until('it has its turn', () => third.text === 'a')
+    t.strictSame([...before.faults, ...after.faults], [])
+  })
+
+  t.test(
+    'one that an operator closes meanwhile is closed, by the one that has it',
+    async t => {
+      const backend = await namedEcho(t, 'a')
+      const { open, move, before } = await setUp(t, [backend.endpoint])
+      const clients = await Promise.all(Array.from({ length: 40 }, open))
+      const all = clients.map(textOf)
+      await until('they are served', () => all.every(({ text }) => text === 'a'))
+      const ids = (await allConnections(before.relay)).map(({ id }) => id)
+      const moving = move()
+      let [closed, isOver] = [0, false]
+      const closing = (async () => {
+        while (!isOver) {
+          closed += (await before.relay.query('close-connections', ids.splice(0, 1)))
+            .length
+          await sleep(1)
+        }
+      })()
+      const after = await moving
+      isOver = true
+      await closing
+      await until(
+        'they are cut',
+        () => all.filter(({ how }) => how !== 'open').length === closed,
+      )
+      t.equal(after.handed.connections + closed, 40)
+      for (const one of clients) one.write('x')
+      const rest = all.filter(({ how }) => how === 'open')
+      await until('the others go on', () => rest.every(({ text }) => text === 'ax'))
+      await before.relay.drain(0)
+      t.strictSame([...before.faults, ...after.faults], [])
+    },
+  )
 
   t.test('who is being dialled for stays, and is named', async t => {
     const silent = await silentBackend(t)

@@ -266,12 +266,12 @@ export class TcpConnections implements EventSource<Side> {
     )
   }
 
-  /** Resets those with these ids; which of them were open. */
+  /** Resets those with these ids; which of them were open. What may be another process's by now stays. */
   close(ids: readonly string[]): readonly string[] {
     const serials = serialsOf(this.#ids, ids)
     const closed: string[] = []
     for (const connection of serials.size > 0 ? this.#all : []) {
-      if (!serials.has(connection.serial)) continue
+      if (!serials.has(connection.serial) || connection.state === 'moving') continue
       this.#ending.kill(connection, 'KD', closedDetail)
       closed.push(this.#ids.idOf(connection.serial))
     }
