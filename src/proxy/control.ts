@@ -5,7 +5,7 @@ import { askedRoute, commandRoute, type ControlDeps } from './control/carry-out.
 import { close, connections, ended } from './control/connections.ts'
 import { drain, pause, resume, undrain, weight } from './control/endpoint-orders.ts'
 import { explain } from './control/explain.ts'
-import { takeOver } from './control/take-over.ts'
+import { takingOver } from './control/take-over.ts'
 import type { Shared } from './options.ts'
 
 type StartDeps = Pick<Shared, 'options' | 'clock' | 'log' | 'orders'> &
@@ -53,16 +53,18 @@ const controlDeps = ({
   proxyPorts: () => dataPath()?.proxyPorts() ?? [],
 })
 
-const commandRoutes = (deps: ControlDeps): Routes =>
-  new Map([
-    commandRoute('pause', pause, deps),
-    commandRoute('resume', resume, deps),
-    commandRoute('drain', drain, deps),
-    commandRoute('undrain', undrain, deps),
-    commandRoute('weight', weight, deps),
+const commandRoutes = (deps: ControlDeps): Routes => {
+  const { handler, orders } = takingOver()
+  return new Map([
+    commandRoute('pause', orders(pause), deps),
+    commandRoute('resume', orders(resume), deps),
+    commandRoute('drain', orders(drain), deps),
+    commandRoute('undrain', orders(undrain), deps),
+    commandRoute('weight', orders(weight), deps),
     commandRoute('connections', connections, deps),
     commandRoute('ended', ended, deps),
     commandRoute('explain', explain, deps),
     commandRoute('close', close, deps),
-    commandRoute('take-over', takeOver(), deps),
+    commandRoute('take-over', handler, deps),
   ])
+}

@@ -1,12 +1,27 @@
-import type { AnswerOf } from '../../observe/control-protocol.ts'
+import type { AnswerOf, ControlCommand } from '../../observe/control-protocol.ts'
 import { messageOf } from '../../util/usher-error.ts'
 import { type ControlDeps, type Handler, Refusal } from './carry-out.ts'
 
+export interface TakingOver {
+  readonly handler: Handler<'take-over'>
+  /** What is ordered meanwhile is for the other one, which has been told the orders already. */
+  readonly orders: <C extends ControlCommand>(handler: Handler<C>) => Handler<C>
+}
+
 /** Another Usher takes this one's place, one at a time. Until it has what it needs all is as before. */
-export const takeOver = (): Handler<'take-over'> => {
+export const takingOver = (): TakingOver => {
   /** That of the process that is taking over. */
   let successor: number | undefined
-  return async (deps, { pid, version, begin, hasRelay }) => {
+  const orders: TakingOver['orders'] = handler => async (deps, request) => {
+    if (successor === undefined) return handler(deps, request)
+    throw notNow(
+      `PID ${successor} is taking over; give the order to that one, in a moment`,
+    )
+  }
+  const handler: TakingOver['handler'] = async (
+    deps,
+    { pid, version, begin, hasRelay },
+  ) => {
     const own = describe(deps)
     if (!begin) return own
     // One that can't have what it came for says so once more.
@@ -42,6 +57,7 @@ export const takeOver = (): Handler<'take-over'> => {
     }
     return { ...own, ...place, proxyPorts: [...deps.proxyPorts()] }
   }
+  return { handler, orders }
 }
 
 const notNow = (why: string): Refusal => new Refusal(409, 'NOT_NOW', why)
