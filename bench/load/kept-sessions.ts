@@ -17,7 +17,7 @@ const tickMs = 1
 const turns = 50
 
 /** Bytes that are on their way: more than any pause that is borne lets pile up. */
-const room = 8192
+const rooms: Readonly<Record<Kind, number>> = { idle: 8, busy: 256, busiest: 8192 }
 /** Bytes count up to this. A prime, so that a lost block of any usual size is seen. */
 const modulus = 251
 
@@ -77,7 +77,7 @@ class Keeper {
     let failedInARow = 0
     await atATime(missing, async place => {
       if (failedInARow >= hopeless) return
-      const session = new Session(this.#to)
+      const session = new Session(this.#to, rooms[place.kind])
       await session.echo()
       if (session.failure === '') place.session = session
       else this.found.add(`not opened: ${session.failure}`)
@@ -156,12 +156,13 @@ class Session {
   readonly socket: Socket
   /** Why it is over; '' while it is not. */
   failure = ''
-  readonly #sentAt = new Float64Array(room)
+  readonly #sentAt: Float64Array
   #sent = 0
   #heard = 0
   #longest = 0
 
-  constructor({ address, port }: Endpoint) {
+  constructor({ address, port }: Endpoint, room: number) {
+    this.#sentAt = new Float64Array(room)
     this.socket = connect({ host: address, port, noDelay: true })
     this.socket.on('data', heard => this.#hear(heard))
     this.socket.on('error', error => this.#fail(errorName(error)))
@@ -170,8 +171,8 @@ class Session {
   }
 
   send(now: number): void {
-    if (this.failure !== '' || this.#sent - this.#heard >= room) return
-    this.#sentAt[this.#sent % room] = now
+    if (this.failure !== '' || this.#sent - this.#heard >= this.#sentAt.length) return
+    this.#sentAt[this.#sent % this.#sentAt.length] = now
     this.socket.write(Buffer.of(this.#sent % modulus))
     this.#sent += 1
   }
@@ -217,7 +218,7 @@ class Session {
     if (this.#heard === this.#sent) return
     this.#longest = Math.max(
       this.#longest,
-      now - (this.#sentAt[this.#heard % room] ?? now),
+      now - (this.#sentAt[this.#heard % this.#sentAt.length] ?? now),
     )
   }
 
