@@ -1,4 +1,4 @@
-import { mkdir, readdir, readFile, rename, writeFile } from 'node:fs/promises'
+import { mkdir, readFile, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import * as v from 'valibot'
 import { newPlace } from '../relay/hand-over/channel.ts'
@@ -52,23 +52,3 @@ const recordAt = async (path: string): Promise<OrphanRecord | undefined> => {
     return undefined
   }
 }
-
-/** Arguments of a data plane by which the next control plane knows it: its place, and whose child it is. */
-export const marksOf = (name: string): readonly string[] => [name, String(process.pid)]
-
-/** The data plane of this place, once its parent has ended; undefined where there is none. */
-export const orphanAt = async (name: string): Promise<number | undefined> => {
-  for (const pid of await readdir('/proc')) {
-    if (!/^\d+$/.test(pid)) continue
-    const args = (await read(`/proc/${pid}/cmdline`)).split('\0')
-    const at = args.indexOf(name)
-    // proc_pid_stat(5): after the name, which may have anything in it, come state and parent.
-    const stat = await read(`/proc/${pid}/stat`)
-    const [, parent] = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-    if (at > 0 && parent !== undefined && parent !== args[at + 1]) return Number(pid)
-  }
-  return undefined
-}
-
-/** Of a process that has ended: nothing. */
-const read = (path: string): Promise<string> => readFile(path, 'utf8').catch(() => '')

@@ -12,7 +12,6 @@ import {
   setUid,
   ownPrivileges,
 } from '../relay/privileges.ts'
-import { marksOf } from './orphan-file.ts'
 import { portableDetail } from '../relay/choose-relay.ts'
 import type { MadeRelay } from '../relay/make-relay.ts'
 import { ProbeCrashed } from '../relay/supervised/data-plane-process.ts'
@@ -39,8 +38,7 @@ export const ownProcess = async (
     runTool,
     deps.orphan === undefined,
   )
-  const { orphan } = deps
-  const program = dataPlaneProgram(command, orphan && marksOf(orphan.name))
+  const program = dataPlaneProgram(command)
   try {
     return await started({ ...deps, program }, reason)
   } catch (error) {

@@ -9,13 +9,11 @@ import { errorOf, hasCode, messageOf, UsherError } from '../util/usher-error.ts'
 import type { OperatorOrders } from '../mode/operator-orders.ts'
 import type { DataPath } from './data-path.ts'
 import type { Predecessor, Shared } from './options.ts'
-import { orphanAt, type OrphanRecord } from './orphan-file.ts'
+import type { OrphanRecord } from './orphan-file.ts'
 
 /** Milliseconds for the one before to let go of its addresses, and between two looks. */
 const goneMs = 10_000
 const lookMs = 20
-/** For a data plane that is left to notice that it is. */
-const orphanMs = 2000
 /** For the first checks of routes to have an answer. */
 const checksMs = 10_000
 
@@ -92,8 +90,7 @@ export class TakeOverAtStart {
   async #takeOver(path: HeirPath | undefined, sync: () => Promise<void>): Promise<void> {
     const from = this.#predecessor ?? path?.orphan
     if (from === undefined) return sync()
-    const why =
-      'ask' in from ? await this.#begin(from, path) : await this.#adopt(from, path)
+    const why = 'ask' in from ? await this.#begin(from, path) : await adopt(from, path)
     if (this.#refusal !== undefined) throw this.#refusal
     let taken: TakenOver | undefined
     try {
@@ -169,42 +166,6 @@ export class TakeOverAtStart {
     }
   }
 
-  /** '', or why there is nothing to be had. One that can't be spoken to would keep its addresses. */
-  async #adopt(
-    { capture, ...place }: OrphanRecord,
-    path: HeirPath | undefined,
-  ): Promise<string> {
-    const until = this.#clock.now() + orphanMs
-    for (;;) {
-      try {
-        const inheritance = await path?.relay.takeOver({ ...place, refused: '' })
-        if (inheritance?.refused === '') path?.inherit(inheritance, capture)
-        return inheritance?.refused ?? ''
-      } catch (error) {
-        const why = messageOf(error)
-        const pid = await orphanAt(place.name)
-        if (pid === undefined) return why
-        if (this.#clock.now() < until) await this.#pause()
-        else return this.#end(pid, why)
-      }
-    }
-  }
-
-  #end(pid: number, why: string): string {
-    const left = { pid, why }
-    try {
-      process.kill(pid, 'SIGKILL')
-      this.#log.warn(left, 'the data plane of an Usher that has crashed hangs; ended it')
-    } catch (error) {
-      const advice = `end it: ${messageOf(error)}`
-      this.#log.error(
-        { ...left, advice },
-        'the data plane of an Usher that has crashed hangs, and keeps its addresses',
-      )
-    }
-    return why
-  }
-
   #refuse({ pid, version }: Predecessor, cause: Error): void {
     const text = `the Usher that serves here (PID ${pid}, ${version}) can't be taken over from now: ${cause.message}`
     this.#refusal = new UsherError('CANNOT_LISTEN', text, { cause })
@@ -238,6 +199,20 @@ export class TakeOverAtStart {
       { ...this.result },
       tookOverText(this.result),
     )
+  }
+}
+
+/** '', or why there is nothing to be had. */
+const adopt = async (
+  { capture, ...place }: OrphanRecord,
+  path: HeirPath | undefined,
+): Promise<string> => {
+  try {
+    const inheritance = await path?.relay.takeOver({ ...place, refused: '' })
+    if (inheritance?.refused === '') path?.inherit(inheritance, capture)
+    return inheritance?.refused ?? ''
+  } catch (error) {
+    return messageOf(error)
   }
 }
 

@@ -92,24 +92,6 @@ t.test('a control plane that crashes', { skip: linuxRelaySkip() }, async t => {
     await until('it has ended', () => !isThere(plane))
   })
 
-  t.test('is followed by one that ends what hangs', async t => {
-    const { usher, start, client, port, plane } = await setUp(t, '30s')
-    process.kill(plane, 'SIGSTOP')
-    usher.send('SIGKILL')
-    await hasEnded(usher)
-    const ended = once(client, 'error')
-    const next = await start()
-    t.match((await ended)[0], { code: 'ECONNRESET' })
-    t.notOk(isThere(plane))
-    await next.logged('the data plane of an Usher that has crashed hangs; ended it')
-    const newcomer = dial(t, port)
-    newcomer.write('new')
-    await once(newcomer, 'data')
-    newcomer.destroy()
-    next.send('SIGTERM')
-    await next.exit
-  })
-
   t.test('leaves none with --orphan-timeout=0', async t => {
     const { usher, client, plane } = await setUp(t, '0')
     const ended = once(client, 'error')

@@ -13,8 +13,6 @@ export interface DataPlaneProgram {
   readonly env: NodeJS.ProcessEnv
   /** A program with its arguments that becomes Node; none by default. */
   readonly launcher?: readonly string[]
-  /** Which it does not read: others know it by them. None by default. */
-  readonly args?: readonly string[]
 }
 
 /** Milliseconds it may be there without its end of the channel. */
@@ -123,10 +121,10 @@ export const describeEnding = ({ error, wasKilled }: RemoteEnding): string =>
   wasKilled ? `was killed: ${error.message}` : error.message
 
 const forked = (program: DataPlaneProgram): ChildProcess => {
-  const { file, execArgv, env, launcher = [], args: own = [] } = program
+  const { file, execArgv, env, launcher = [] } = program
   const [execPath = '', ...args] = [...launcher, process.execPath, ...execArgv]
   try {
-    return fork(file, own, {
+    return fork(file, {
       serialization: 'advanced',
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
       execPath,

@@ -9,17 +9,12 @@ export interface Launcher {
   readonly reason: string
 }
 
-/** `args`: by which others know it. */
-export const dataPlaneProgram = (
-  launcher: readonly string[],
-  args: readonly string[] = [],
-): DataPlaneProgram => ({
+export const dataPlaneProgram = (launcher: readonly string[]): DataPlaneProgram => ({
   file: programFile('data-plane'),
   // None of this process's own: a debugger's port is not for it.
   execArgv: smallHeap,
   env: environment(),
   launcher,
-  args,
 })
 
 /**
