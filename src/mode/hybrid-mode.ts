@@ -5,6 +5,7 @@ import type { Problem, ServicePort, Snapshot, Vip } from '../model/snapshot.ts'
 import type { DrainResult } from '../relay/relay.ts'
 import type { Mode, ModeName, RelayMode } from './mode.ts'
 import { SortedMap } from '../model/sorted-map.ts'
+import { Deferred } from '../util/deferred.ts'
 import type { IpFamily } from '../util/ip.ts'
 import { listOfServicePorts } from '../model/service-port-list.ts'
 import { SteeredPorts } from '../capture/steering.ts'
@@ -51,7 +52,7 @@ export class HybridMode implements Mode {
   /** What clients are led to the relay for. */
   #led: readonly Placement[] = []
   #isEnding = false
-  #isLent = false
+  #lent: Deferred<void> | undefined
   #underWay: Promise<unknown> = Promise.resolve()
   #handedOver: Promise<void> | undefined
   #closed: Promise<void> | undefined
@@ -76,19 +77,35 @@ export class HybridMode implements Mode {
     return this.#deps.kernel.inspectCommands?.(servicePort, vip) ?? []
   }
 
+  /** Whether the relay has ever been asked to listen. */
+  get hasRelayed(): boolean {
+    return this.#hasRelayed
+  }
+
   sync(snapshots: readonly Snapshot[]): Promise<void> {
-    const synced = this.#sync(snapshots)
+    const synced = this.#syncOwn(snapshots)
     this.#underWay = synced.catch(() => {})
     return synced
   }
 
   async lend(): Promise<() => void> {
+    const lent = (this.#lent ??= new Deferred<void>())
+    // Where it never comes nothing waits for it.
+    lent.promise.catch(() => {})
+    // One that waits for the host's turn may wait for that process.
+    if (this.#hasRelayed) await this.#underWay
     const takeBack = await this.#deps.kernel.lend()
-    this.#isLent = true
     return () => {
-      this.#isLent = false
+      if (this.#lent === lent) this.#lent = undefined
       takeBack()
+      lent.resolve()
     }
+  }
+
+  /** What the relay listens on, and where, is told to the process that it is lent to. */
+  async #syncOwn(snapshots: readonly Snapshot[]): Promise<void> {
+    await this.#lent?.promise
+    await this.#sync(snapshots)
   }
 
   /**
@@ -178,12 +195,13 @@ export class HybridMode implements Mode {
   /** Else new clients of the relay would wait for as long as its open connections last. */
   #handOver(): Promise<void> {
     this.#isEnding = true
+    this.#lent?.reject(new Error('the mode has ended'))
     return (this.#handedOver ??= this.#handOverNow())
   }
 
   async #handOverNow(): Promise<void> {
-    // Another Usher has taken over both.
-    if (this.#relay === undefined || this.#isLent) return
+    // Another Usher has both; or nothing was led there yet.
+    if (!this.#hasRelayed || this.#lent !== undefined) return
     const led = this.#underWay.then(() => this.#lead(this.#all, []))
     // The end of the kernel mode ends tools that hang.
     await Promise.race([
@@ -201,7 +219,7 @@ export class HybridMode implements Mode {
     const started = this.#starting?.catch(() => {})
     await Promise.race([started, this.#deps.sleep(patienceMs)])
     // What guards it is another Usher's by now.
-    if (this.#isLent) await this.#relay?.drain(0)
+    if (this.#lent !== undefined) await this.#relay?.drain(0)
     else await this.#relay?.close()
   }
 

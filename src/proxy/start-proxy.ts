@@ -45,6 +45,8 @@ import { TakeOverAtStart } from './take-over.ts'
 import { logEnded } from './control/endpoint-orders.ts'
 import { createTraffic, type Traffic } from './traffic.ts'
 
+/** Milliseconds for what is under way when this process ends. */
+const patienceMs = 3000
 const longestReloadMs = 10_000
 
 /**
@@ -190,8 +192,13 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
     reconciler.close()
     await Promise.all([source.close(), checks.close()])
   }
+  /** What the one before goes on with is not this one's to take out. */
+  const leaveToPredecessor = async (): Promise<void> => {
+    if (takeOver.isUnfinished) await within(clock, patienceMs, traffic.mode.lend())
+  }
   const close = async (): Promise<void> => {
     await Promise.all([stop(), node.close?.()])
+    await leaveToPredecessor()
     await connectTime.close(traffic.mode.name).catch((err: unknown) => {
       log.error({ err }, 'connect-time steering could not be removed; run usher cleanup')
     })
@@ -238,6 +245,7 @@ export const startProxy = async (deps: ProxyDeps): Promise<RunningProxy> => {
     drain: async ms => {
       draining = true
       await stop()
+      await leaveToPredecessor()
       await connectTime.leave(traffic.mode.name)
       return traffic.mode.drain(ms)
     },

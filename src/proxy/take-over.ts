@@ -51,6 +51,7 @@ export class TakeOverAtStart {
   #isDone = false
   /** What can be found should this process crash. */
   #serving: HeirPath | undefined
+  #isUnfinished = false
   /** What was taken over, once that is done. */
   result: StatusDocument['tookOver'] = null
 
@@ -77,8 +78,9 @@ export class TakeOverAtStart {
     if (this.#refusal !== undefined) throw this.#refusal
     if (this.#isDone) await sync()
     else {
+      const path = await this.#open(heir)
       this.#isDone = true
-      await this.#takeOver(await heir.openDataPath(), sync)
+      await this.#takeOver(path, sync)
     }
     // A later one, too: of a mode that was fallen back to, or of the first Service that asks for a relay.
     const path = heir.dataPath()
@@ -87,11 +89,24 @@ export class TakeOverAtStart {
     await path?.serves()
   }
 
+  /** Where one is awaited that does not start the one before serves on, unasked. */
+  async #open(heir: Heir): Promise<HeirPath | undefined> {
+    try {
+      return await heir.openDataPath()
+    } catch (error) {
+      if (this.#predecessor !== undefined) throw error
+      // The sync tries again, and says why.
+      this.#log.debug({ why: messageOf(error) }, 'the relay has not started yet')
+      return heir.dataPath()
+    }
+  }
+
   async #takeOver(path: HeirPath | undefined, sync: () => Promise<void>): Promise<void> {
     const from = this.#predecessor ?? path?.orphan
     if (from === undefined) return sync()
     const why = 'ask' in from ? await this.#begin(from, path) : await adopt(from, path)
     if (this.#refusal !== undefined) throw this.#refusal
+    this.#isUnfinished = why === ''
     let taken: TakenOver | undefined
     try {
       await sync()
@@ -103,12 +118,18 @@ export class TakeOverAtStart {
       if (why === '' && this.#refusal === undefined)
         taken = await path?.relay.finishTakeOver()
     }
+    this.#isUnfinished = false
     if (taken !== undefined) this.#took(taken)
     else if ('ask' in from) this.#tookNothing(from, why)
     else this.#log.debug({ why }, 'no data plane of an earlier Usher is left')
     // It may serve on if it has not heard of it; both would, then.
     if (taken !== undefined && taken.lost !== '' && 'ask' in from)
       await from.ask(false).catch(() => {})
+  }
+
+  /** What is on this host is the other one's yet, though this one may have begun to change it. */
+  get isUnfinished(): boolean {
+    return this.#isUnfinished
   }
 
   /** Whether one that answers lets go of its addresses for this one. */

@@ -24,7 +24,6 @@ import { privilegesText } from '../relay/privileges.ts'
 import type { RelayLimits } from '../relay/relay.ts'
 import type { Snapshot } from '../model/snapshot.ts'
 import type { PassedOver } from '../util/selection.ts'
-import { messageOf } from '../util/usher-error.ts'
 
 export interface TrafficDeps extends Shared {
   /** Sends an Event about the mode that runs. */
@@ -36,9 +35,9 @@ export interface Traffic {
   readonly mode: Mode
   /** What runs now, and why so. */
   readonly choice: () => ModeChoice
-  /** Relay and capture, when userspace is what runs. */
+  /** Relay and capture, where userspace is what runs, or Services of nftables mode ask for them. */
   readonly dataPath: () => DataPath | undefined
-  /** The same, and made where Services of these ask for it in a kernel mode. */
+  /** The same, and made where Services of these ask for it in a kernel mode. Rejects where it does not start. */
   readonly openDataPath: (snapshots: readonly Snapshot[]) => Promise<DataPath | undefined>
   /** Metrics of what runs now. */
   readonly metrics: () => readonly BoundMetric[]
@@ -76,7 +75,7 @@ export const createTraffic = async (deps: TrafficDeps): Promise<Traffic> => {
   const mode = await FallbackMode.start({
     request,
     steps: [
-      ...kernelSteps(deps, metrics, () => dataPath !== undefined).map(step =>
+      ...kernelSteps(deps, metrics, () => hybrid?.hasRelayed ?? false).map(step =>
         step.name === 'nftables'
           ? withRelay(deps, step, {
               made: one => (hybrid = one),
@@ -113,12 +112,7 @@ export const createTraffic = async (deps: TrafficDeps): Promise<Traffic> => {
     choice: () => mode.choice,
     dataPath: () => dataPath,
     openDataPath: async snapshots => {
-      // The sync that follows tries again, and falls back.
-      await hybrid
-        ?.openRelay(snapshots)
-        .catch((error: unknown) =>
-          log.debug({ why: messageOf(error) }, 'the relay has not started yet'),
-        )
+      await hybrid?.openRelay(snapshots)
       return dataPath
     },
     metrics: () => [

@@ -89,7 +89,7 @@ export const pace = group('Timing and limits', proxies, {
     commands: node,
     type: duration('or zero'),
     default: '30s',
-    help: 'If Usher crashes, how long the process that carries connections in userspace mode goes on serving, until the next Usher with this --state-dir takes them over. 0: it ends at once.',
+    help: 'If Usher crashes, how long the process that carries connections (the relay) goes on serving, until the next Usher with this --state-dir takes them over. 0: it ends at once.',
   },
   'reserved-fds': {
     type: integer(16, 1_000_000),

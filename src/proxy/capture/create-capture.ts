@@ -117,8 +117,8 @@ const adviceOn = (detail: string): string =>
     .join('; or ')
 
 /**
- * Whatever changes the host is one process's business at a time. Beside a kernel mode it is this
- * one's turn by then, and others' things have gone.
+ * Whatever changes the host is one process's business at a time. Beside a kernel mode that one sees to it, and
+ * takes out others' things.
  */
 const alone = (
   deps: CaptureDeps,

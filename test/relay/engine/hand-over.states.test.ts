@@ -392,16 +392,17 @@ const states = async (t: Test): Promise<void> => {
       await until('they are served', () => all.every(({ text }) => text === 'a'))
       const ids = (await allConnections(before.relay)).map(({ id }) => id)
       const moving = move()
-      let [closed, isOver] = [0, false]
+      let closed = 0
+      const now = { isOver: false }
       const closing = (async () => {
-        while (!isOver) {
+        while (!now.isOver) {
           closed += (await before.relay.query('close-connections', ids.splice(0, 1)))
             .length
           await sleep(1)
         }
       })()
       const after = await moving
-      isOver = true
+      now.isOver = true
       await closing
       await until(
         'they are cut',
