@@ -5,7 +5,7 @@ import type { Bind, RelayListener } from '../relay.ts'
 import type { CommonOrder, CommonReport, CommonSetup } from '../remote/messages.ts'
 import type { DescriptorsMemory } from './shared/descriptors.ts'
 import type { Remembered } from '../../balance/affinity.ts'
-import type { GivenConnections, GivenFlows } from '../hand-over/moved.ts'
+import type { BatchLimits, GivenConnections, GivenFlows } from '../hand-over/moved.ts'
 
 /** What a worker is started with (`workerData`). */
 export interface WorkerSetup extends CommonSetup {
@@ -100,7 +100,7 @@ export type WorkerCall =
    */
   | { readonly kind: 'hand-over'; readonly listeners: readonly string[] }
   /** Answered with some of the connections to go, `GivenConnections`; nothing is done with them until `settle`. */
-  | { readonly kind: 'give'; readonly mostFds: number }
+  | { readonly kind: 'give'; readonly batch: BatchLimits }
   | { readonly kind: 'settle'; readonly isTaken: boolean }
   /** Why connections have not gone: `Staying`. */
   | { readonly kind: 'staying' }

@@ -300,7 +300,7 @@ export class RelayEngine implements Relay, HandsOver {
         })
       },
       affinity: ms => affinityAt([...this.#ports.values()], pool.workers, ms),
-      give: mostFds => pool.give(mostFds),
+      give: batch => pool.give(batch),
       staying: () => pool.staying(),
       giveFlows: (binds, affinityMs) => this.#giveFlows(binds, affinityMs),
       get flows() {

@@ -47,6 +47,14 @@ export interface MovedAttempt {
   readonly unservedAfter: number
 }
 
+/** Which connections are to go next. */
+export interface BatchLimits {
+  /** Of their descriptors. */
+  readonly mostFds: number
+  /** Those from whose ends nothing has come for so many milliseconds; 0: any. */
+  readonly quietMs: number
+}
+
 /** Connections that were taken out of the loop, and their descriptors. */
 export interface GivenConnections {
   readonly connections: readonly MovedConnection[]

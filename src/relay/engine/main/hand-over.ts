@@ -4,6 +4,7 @@ import type { Channel, Message } from '../../hand-over/channel.ts'
 import type { ListenerCounters } from '../../counters.ts'
 import type { EndpointStats, HandedOver, Inheritance, TakenOver } from '../../relay.ts'
 import type {
+  BatchLimits,
   GivenConnections,
   MovedAffinity,
   MovedConnection,
@@ -55,10 +56,13 @@ const againMs = 20
 const lateMs = 1000
 
 /**
- * Descriptors of connections that travel together, which stand still meanwhile: well below what one
- * message has (SCM_MAX_FD, 253, unix(7)), as the first thousand connections take code that has hardly run.
+ * Connections that travel together stand still meanwhile, and who is in use is to notice nothing: few of them.
+ * First come the quiet ones, as many as one message takes (SCM_MAX_FD, 253, unix(7)); few at the start, as the
+ * first thousand take code that has hardly run.
  */
-const mostFdsAtOnce = 72
+const usual: BatchLimits = { mostFds: 72, quietMs: 0 }
+const quiet: BatchLimits = { mostFds: 240, quietMs: 1000 }
+const firstFds = 24
 
 /** What was counted of one listener. */
 export interface CountedListener {
@@ -123,7 +127,7 @@ export interface Giver {
   /** The other process accepts from now on, and connections of these listeners may go. */
   stopServing(listeners: readonly string[]): Promise<void>
   /** Some connections that are to go, for each worker that has any; `settle` is to be called for each. */
-  give(mostFds: number): AsyncIterable<Given>
+  give(batch: BatchLimits): AsyncIterable<Given>
   /** Why connections stay. */
   staying(): Promise<Staying>
   /** All flows of some listeners at `binds`, and so on; `affinityMs`: how old changes of affinity are to be told. */
@@ -218,9 +222,10 @@ const giveConnections = async (
 }> => {
   const until = clock.now() + settleMs
   let [connections, fds] = [0, 0]
+  let batch: BatchLimits = { ...quiet, mostFds: firstFds }
   for (;;) {
     let given = 0
-    for await (const some of giver.give(mostFdsAtOnce)) {
+    for await (const some of giver.give(batch)) {
       const { count, refused, fds: own } = await giveSome(channel, some)
       if (refused !== '')
         return { connections: connections + given, fds, stopped: refused }
@@ -228,7 +233,12 @@ const giveConnections = async (
       fds += own
     }
     connections += given
-    if (given > 0) continue
+    const isQuiet = batch.quietMs > 0
+    batch =
+      isQuiet && given > 0
+        ? { ...quiet, mostFds: Math.min(2 * batch.mostFds, quiet.mostFds) }
+        : usual
+    if (given > 0 || isQuiet) continue
     if (clock.now() >= until || (await left(giver)) === 0)
       return { connections, fds, stopped: '' }
     await new Promise<void>(resolve => clock.setTimeout(resolve, againMs))

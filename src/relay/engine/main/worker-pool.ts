@@ -1,5 +1,5 @@
 import { within } from '../../../util/clock.ts'
-import type { GivenConnections, Staying } from '../../hand-over/moved.ts'
+import type { BatchLimits, GivenConnections, Staying } from '../../hand-over/moved.ts'
 import type { RemoteEnding } from '../../remote/remote.ts'
 import { Restarts } from '../../remote/restarts.ts'
 import type { Order, WorkerCall } from '../orders.ts'
@@ -118,9 +118,9 @@ export class WorkerPool {
   }
 
   /** Some connections of each worker that has any to give. */
-  async *give(mostFds: number): AsyncGenerator<Given> {
+  async *give(batch: BatchLimits): AsyncGenerator<Given> {
     for (const worker of this.workers) {
-      const given = (await worker.call({ kind: 'give', mostFds })) as
+      const given = (await worker.call({ kind: 'give', batch })) as
         GivenConnections | undefined
       if (given === undefined || given.connections.length === 0) continue
       const settle = async (isTaken: boolean): Promise<void> =>

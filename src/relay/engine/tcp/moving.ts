@@ -3,6 +3,7 @@ import { addressWords } from '../../../util/cidr.ts'
 import { DialAttempt } from '../../attempts.ts'
 import { clientKey } from '../../client-table.ts'
 import type {
+  BatchLimits,
   GivenConnections,
   MovedAttempt,
   MovedConnection,
@@ -79,14 +80,21 @@ export class Moving {
     this.#ids = ids
   }
 
-  /** Takes some out of the loop, of these listeners and `mostFds` descriptors at most, until `settle`. */
-  give(listeners: ReadonlySet<string>, mostFds: number): GivenConnections {
+  /** Takes some of these listeners out of the loop until `settle`. */
+  give(
+    listeners: ReadonlySet<string>,
+    { mostFds, quietMs }: BatchLimits,
+  ): GivenConnections {
     const connections: MovedConnection[] = []
     const fds: number[] = []
-    let bytes = 0
+    let [bytes, busy] = [0, 0]
     for (const connection of this.#all) {
       if (fds.length + mostFdsOfOne > mostFds || bytes > mostBytes) break
       if (whyStays(connection, listeners) !== '') continue
+      if (quietMs > 0 && !this.#isQuiet(connection, quietMs)) {
+        if ((busy += 1) > mostBusy) break
+        continue
+      }
       this.#leave(connection)
       this.#moving.push(connection)
       connections.push(this.#describe(connection))
@@ -94,6 +102,12 @@ export class Moving {
       bytes += keptBytes(connection.client) + keptBytes(connection.backend)
     }
     return { connections, fds }
+  }
+
+  #isQuiet({ client, backend }: Connection, ms: number): boolean {
+    return [client, backend].every(
+      ({ fd }) => (this.#sockets.sinceReceived(fd) ?? 0) >= ms,
+    )
   }
 
   /** Why those that are left have not gone. */
@@ -265,6 +279,9 @@ const youngMs = 10_000
 
 /** Two sockets, and two pipes. */
 const mostFdsOfOne = 6
+
+/** Where so many are busy, to look for quiet ones would take longer than it spares. */
+const mostBusy = 512
 
 /** Beyond that no other goes along: what slow readers have left must fit into one message, in base64. */
 const mostBytes = 16 * 2 ** 20

@@ -236,7 +236,7 @@ export class RelayWorker implements EventSource<undefined>, ListenerOwner {
         case 'give':
           return this.#reply(
             id,
-            this.#connections.moving.give(this.#successorHas, call.mostFds),
+            this.#connections.moving.give(this.#successorHas, call.batch),
           )
         case 'settle':
           return this.#reply(id, this.#connections.moving.settle(call.isTaken))
