@@ -89,11 +89,13 @@ export class HybridMode implements Mode {
   }
 
   async lend(): Promise<() => void> {
+    // What has not begun may wait for that process: for the host's turn, or for what is lent already.
+    const before =
+      this.#hasRelayed && this.#lent === undefined ? this.#underWay : undefined
     const lent = (this.#lent ??= new Deferred<void>())
     // Where it never comes nothing waits for it.
     lent.promise.catch(() => {})
-    // One that waits for the host's turn may wait for that process.
-    if (this.#hasRelayed) await this.#underWay
+    await before
     const takeBack = await this.#deps.kernel.lend()
     return () => {
       if (this.#lent === lent) this.#lent = undefined
@@ -121,9 +123,11 @@ export class HybridMode implements Mode {
     const relayed = snapshots.map(one => this.#relayed.of(one))
     if (this.#relay === undefined && relayed.every(isEmpty))
       return this.#deps.kernel.sync(snapshots)
-    // First, as it is then this process's turn to write rules; and where the relay does not start. An heir
-    // would lead clients elsewhere for a moment.
-    if (!this.#hasRelayed && !this.#deps.isHeir()) await this.#deps.kernel.sync(snapshots)
+    const isFirst = !this.#hasRelayed
+    // Else it would lead clients away from where another Usher, or its heir, serves them.
+    const mayLead = !isFirst || !this.#deps.isHeir()
+    // As it is then this process's turn to write rules; and where the relay does not start.
+    if (isFirst && mayLead) await this.#deps.kernel.sync(snapshots)
     const relay = this.#relay ?? (await this.#start())
     this.#hasRelayed = true
     if (this.#leaves(snapshots, relayed)) {
@@ -137,7 +141,7 @@ export class HybridMode implements Mode {
       await relay.sync(relayed)
     } catch (error) {
       // Better without what they ask for than not at all.
-      await this.#lead(snapshots, [])
+      if (mayLead) await this.#lead(snapshots, [])
       throw error
     }
     await this.#lead(snapshots, relay.led)

@@ -159,6 +159,32 @@ t.test('a relay that is opened before is used by the first sync', async t => {
   t.strictSame(await open(true), [`relay: ${dbKey}`, split], 'clients are led there')
 })
 
+t.test('what is lent twice is lent at once, and nothing changes meanwhile', async t => {
+  const { mode, sync, calls } = setUp()
+  await sync(plain, db)
+  const takeBack = await mode.lend()
+  const waiting = sync(plain, unrelayed)
+  await setImmediate()
+  t.strictSame(calls, [])
+  await mode.lend()
+  t.strictSame(calls, [])
+  takeBack()
+  t.strictSame(await waiting, [all, 'rests', 'relay: ', all])
+  const ended = sync(plain, db)
+  await mode.lend()
+  await ended
+  calls.length = 0
+  await mode.drain(1)
+  t.notOk(calls.includes(all), 'what another one has is not led elsewhere')
+})
+
+t.test('an heir that fails leads nobody away', async t => {
+  const { mode, sync, broken } = setUp({ isHeir: true })
+  await mode.openRelay([snapshot(plain, db)])
+  broken.add('relay')
+  t.strictSame(await sync(plain, db), [`relay: ${dbKey}`, 'rejects: no relay'])
+})
+
 t.test('a relay that is opened before and does not start is tried again', async t => {
   const { mode, sync, broken } = setUp()
   broken.add('start')
