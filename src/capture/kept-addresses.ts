@@ -28,7 +28,7 @@ export class KeptAddresses {
    * not to be taken away meanwhile, as connections of an earlier process use them. Rejects when it can't be
    * set.
    */
-  async take(cidr: string, all: readonly string[] = [cidr]): Promise<void> {
+  async take(cidr: string, all: readonly string[]): Promise<void> {
     const { addresses, repaired, resync } = this.#deps
     const isNew = !this.#wanted.has(cidr)
     if (!isNew && this.#damage === '' && (await isThere(cidr))) return

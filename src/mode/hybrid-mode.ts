@@ -227,7 +227,7 @@ export class HybridMode implements Mode {
     else await this.#relay?.close()
   }
 
-  /** One that has not started is started anew. */
+  /** One that did not start is started again. */
   async #start(): Promise<RelayMode> {
     if (this.#relay !== undefined) return this.#relay
     if (this.#isEnding) throw new Error('the mode has ended')

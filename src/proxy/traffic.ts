@@ -79,7 +79,6 @@ export const createTraffic = async (deps: TrafficDeps): Promise<Traffic> => {
         step.name === 'nftables'
           ? withRelay(deps, step, {
               made: one => (hybrid = one),
-              dataPath: () => dataPath,
               opened: path => (dataPath = path),
             })
           : step,
@@ -143,7 +142,6 @@ export const createTraffic = async (deps: TrafficDeps): Promise<Traffic> => {
 
 interface HybridPart {
   readonly made: (mode: HybridMode) => void
-  readonly dataPath: () => DataPath | undefined
   readonly opened: (dataPath: DataPath) => void
 }
 
@@ -151,17 +149,18 @@ interface HybridPart {
 const withRelay = (
   deps: TrafficDeps,
   step: ModeStep,
-  { made, dataPath, opened }: HybridPart,
+  { made, opened }: HybridPart,
 ): ModeStep => ({
   ...step,
   start: async (probes, before) => {
     const { options, log } = deps
     const { localhostNodePorts = false } = options.kernel?.nftables ?? {}
+    let path: DataPath | undefined
     const mode = new HybridMode({
       kernel: await step.start(probes, before),
       localhostNodePorts,
       startRelay: async () => {
-        const path = await createDataPath(
+        path = await createDataPath(
           { ...deps, options: besideKernelMode(options) },
           { isBesideKernelMode: true },
         )
@@ -169,7 +168,7 @@ const withRelay = (
         opened(path)
         return path.mode
       },
-      isHeir: () => dataPath()?.isHeir() ?? false,
+      isHeir: () => path?.isHeir() ?? false,
       sleep: ms => new Promise(resolve => deps.clock.setTimeout(resolve, ms).unref?.()),
       failed: err =>
         log.error(

@@ -55,7 +55,7 @@ export const takingOver = (): TakingOver => {
         .handedOver()
         .then(over => deps.replaced({ ...by, ...over, pid }), serveOn)
     }
-    return { ...own, ...place, proxyPorts: [...deps.proxyPorts()] }
+    return { ...own, ...place, proxyPorts: deps.proxyPorts() }
   }
   return { handler, orders }
 }

@@ -167,8 +167,8 @@ export class RelayEngine implements Relay, HandsOver {
   }
 
   /**
-   * The kernel's table of descriptors doubles when it is full, and where there are threads whoever opens one
-   * stands still until all CPUs have seen that: 8 to 20 ms (expand_fdtable and synchronize_rcu, fs/file.c).
+   * The kernel's table of descriptors doubles when it is full, and where there are several a thread that opens
+   * one stands still until all CPUs have seen that: 8 to 20 ms (expand_fdtable and synchronize_rcu, fs/file.c).
    * Up to `tableSize` it happens here, while the workers start.
    */
   #growTable(limit: number): void {

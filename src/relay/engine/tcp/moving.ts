@@ -80,7 +80,7 @@ export class Moving {
     this.#ids = ids
   }
 
-  /** Takes some of these listeners out of the loop until `settle`. */
+  /** Takes some connections of these listeners out of the loop until `settle`. */
   give(
     listeners: ReadonlySet<string>,
     { mostFds, quietMs }: BatchLimits,
